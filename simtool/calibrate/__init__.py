@@ -1,0 +1,1 @@
+"""Trace -> Profile: per-op cost models with their residuals and held-out error."""

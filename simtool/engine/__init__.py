@@ -1,0 +1,1 @@
+"""The live engine: the only room that imports torch."""

@@ -1,0 +1,76 @@
+"""The device: streams, events and copies, behind one small interface for cpu, cuda and npu.
+
+Host code never touches a model tensor. It builds plain lists, uploads them by name, launches the Runner's work on
+streams, and reads results back through an explicit copy. Everything that is enqueued returns at once; only
+`Download.wait` and `wait` block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simtool.step.ops import Lane
+
+#: What the host hands over: flat or rectangular lists of whole or real numbers.
+HostArray = Sequence[int] | Sequence[float] | Sequence[Sequence[int]]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Device work that has been enqueued. flow: the host op that launched it."""
+
+    index: int
+    flow: int
+    work: str
+    lane: Lane
+
+
+@dataclass(frozen=True)
+class WorkTiming:
+    """When one piece of device work ran, in ns on the host's monotonic clock; bytes moved between host and device."""
+
+    flow: int
+    work: str
+    lane: Lane
+    start_ns: int
+    end_ns: int
+    bytes: int
+
+
+class Download(Protocol):
+    """A read-back under way."""
+
+    event: Event
+
+    def wait(self) -> dict[str, NDArray[np.generic]]:
+        """Block until the copy is done and return the arrays by name."""
+
+
+class Device(Protocol):
+    """One accelerator, or the other CPU core, running one Runner."""
+
+    name: str
+    hardware: str
+
+    def upload(self, work: str, flow: int, arrays: Mapping[str, HostArray], after: Sequence[Event] = ()) -> Event:
+        """Enqueue host -> device copies on the prepare stream; the Runner then finds the tensors by name."""
+
+    def launch(self, work: str, flow: int, after: Sequence[Event] = ()) -> Event:
+        """Enqueue the Runner's method `work` on the compute stream, behind the events of `after`."""
+
+    def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> Download:
+        """Enqueue device -> host copies of named Runner outputs on the copy stream."""
+
+    def wait(self, event: Event) -> None:
+        """Block until that work is done."""
+
+    def timings(self) -> list[WorkTiming]:
+        """Return the timings of work known to be done since the last call, in order; never blocks."""
+
+    def close(self) -> None:
+        """Release the device; later calls are errors."""

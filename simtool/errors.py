@@ -1,0 +1,36 @@
+"""The errors a user can meet. One boundary in the command line prints them; a library caller catches them.
+
+A message is one line that says what was given, what was expected, and what to do about it.
+"""
+
+
+class SimtoolError(Exception):
+    """Base of every error that is the caller's to mend. Exit status 2 at the command line."""
+
+
+class UsageError(SimtoolError):
+    """An option or argument that cannot be honoured."""
+
+
+class PlacementError(SimtoolError):
+    """A placement whose order breaks a data dependency, or that names an unknown op."""
+
+
+class TraceError(SimtoolError):
+    """A bundle that is missing, foreign, from a future schema version, or at odds with its schema."""
+
+
+class CheckpointError(SimtoolError):
+    """A model folder whose config or tensors are not what the engine runs."""
+
+
+class ProfileError(SimtoolError):
+    """A cost profile that lacks an op or a feature that the scenario needs."""
+
+
+class CapacityError(SimtoolError):
+    """A request that can never fit the KV cache or the model's context."""
+
+
+class DeviceError(SimtoolError):
+    """A device that is absent, or that failed while running."""

@@ -1,0 +1,1 @@
+"""Figures, the page and the terminal tables: the only room that imports plotly."""

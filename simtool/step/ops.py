@@ -1,0 +1,222 @@
+"""The op catalogue: what one decode step is made of (docs/architecture.md, "the step").
+
+An op is a piece of host work. It may launch device work on streams, and it may block until that work is done.
+`needs` and `gives` name the data that flow between ops; device work waits for the device work of whichever op
+gave what it needs, so stream order and event waits both follow from this one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+class Lane(StrEnum):
+    """Where work runs: the host thread or one of three device streams."""
+
+    HOST = "host"
+    PREPARE = "prepare"
+    COMPUTE = "compute"
+    COPY = "copy"
+
+
+@dataclass(frozen=True)
+class DeviceWork:
+    """One piece of work on a stream, launched by a host op. `features` are what its duration grows with."""
+
+    name: str
+    lane: Lane
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Op:
+    """One host op.
+
+    needs, gives: names of data. features: what the host time grows with (see step/features.py).
+    works: device work in launch order. blocks: the host waits for the last of `works` before the op ends.
+    """
+
+    name: str
+    what: str
+    needs: tuple[str, ...]
+    gives: tuple[str, ...]
+    features: tuple[str, ...]
+    works: tuple[DeviceWork, ...] = ()
+    blocks: bool = False
+
+
+def _upload(name: str, *features: str) -> DeviceWork:
+    return DeviceWork(name, Lane.PREPARE, features)
+
+
+def _kernel(name: str, *features: str) -> DeviceWork:
+    return DeviceWork(name, Lane.COMPUTE, features)
+
+
+def _copy(name: str, *features: str) -> DeviceWork:
+    return DeviceWork(name, Lane.COPY, features)
+
+
+_OPS = (
+    Op("schedule", "pick the running batch, admit and retire requests", (), ("running",), ("batch",)),
+    Op(
+        "read_states",
+        "DecodeState of each slot under the freshness gate; at lag >= 1 also the stored confidence",
+        ("running",),
+        ("states",),
+        ("batch",),
+    ),
+    Op(
+        "decide",
+        "controller: confidence and kv lengths -> prefix lengths",
+        ("states", "decision_confidence"),
+        ("prefix_lengths",),
+        ("decide_work",),
+    ),
+    Op(
+        "build_query",
+        "draft block rows, positions, context lengths; upload",
+        ("states",),
+        ("query_batch",),
+        ("block_rows",),
+        (_upload("build_query", "block_rows"),),
+    ),
+    Op(
+        "launch_draft",
+        "launch the draft forward",
+        ("query_batch",),
+        ("draft_hidden",),
+        (),
+        (_kernel("draft", "block_rows", "draft_kv"),),
+    ),
+    Op(
+        "build_dense",
+        "validate batch of batch x (N+1) rows: positions, cache slots, per-row lengths and block tables; upload",
+        ("states",),
+        ("dense_batch",),
+        ("dense_rows",),
+        (_upload("build_dense", "dense_rows"),),
+    ),
+    Op(
+        "build_varlen",
+        "validate batch of the W rows that survive the prune; upload",
+        ("states", "prefix_lengths"),
+        ("varlen_batch",),
+        ("validate_rows",),
+        (_upload("build_varlen", "validate_rows"),),
+    ),
+    Op(
+        "launch_sample",
+        "launch the drafter's sampling and its confidence",
+        ("draft_hidden",),
+        ("draft_tokens", "confidence"),
+        (),
+        (_kernel("sample", "draft_tokens"),),
+    ),
+    Op(
+        "read_confidence",
+        "blocking read of this step's confidence",
+        ("confidence",),
+        ("decision_confidence",),
+        ("draft_tokens",),
+        (_copy("read_confidence", "draft_tokens"),),
+        blocks=True,
+    ),
+    Op(
+        "fill_dense",
+        "put the drafted tokens into the dense validate rows",
+        ("dense_batch", "draft_tokens"),
+        ("filled_batch",),
+        (),
+        (_kernel("fill_dense", "dense_rows"),),
+    ),
+    Op(
+        "fill_varlen",
+        "build source and destination index lists, upload them, gather and scatter the drafted tokens",
+        ("varlen_batch", "draft_tokens", "prefix_lengths"),
+        ("filled_batch",),
+        ("validate_rows",),
+        (_upload("fill_varlen_index", "validate_rows"), _kernel("fill_varlen", "validate_rows")),
+    ),
+    Op(
+        "build_fill_index",
+        "the first half of fill_varlen: index lists from prefix lengths alone; upload",
+        ("prefix_lengths",),
+        ("fill_index",),
+        ("validate_rows",),
+        (_upload("fill_varlen_index", "validate_rows"),),
+    ),
+    Op(
+        "scatter_fill",
+        "the second half of fill_varlen: gather and scatter the drafted tokens",
+        ("varlen_batch", "draft_tokens", "fill_index"),
+        ("filled_batch",),
+        (),
+        (_kernel("fill_varlen", "validate_rows"),),
+    ),
+    Op(
+        "launch_target",
+        "launch the target forward; each row is a q=1 decode row",
+        ("filled_batch",),
+        ("logits",),
+        (),
+        (_kernel("target", "validate_rows", "validate_kv"),),
+    ),
+    Op(
+        "launch_verify",
+        "launch the scatter of varlen logits to dense, rejection sampling and the cut at the prefix length",
+        ("logits", "draft_tokens"),
+        ("verdict",),
+        (),
+        (_kernel("verify", "validate_rows", "dense_rows"),),
+    ),
+    Op(
+        "read_tokens",
+        "blocking read of the emitted tokens: the step's one unavoidable sync",
+        ("verdict",),
+        ("tokens",),
+        ("batch",),
+        (_copy("read_tokens", "batch"),),
+        blocks=True,
+    ),
+    Op(
+        "store_confidence",
+        "this step's confidence into the DecodeState, one read past the sync",
+        ("confidence", "tokens"),
+        ("stored_confidence",),
+        ("draft_tokens",),
+        (_copy("store_confidence", "draft_tokens"),),
+        blocks=True,
+    ),
+    Op(
+        "write_context",
+        "accepted target hidden states into the draft's context KV; sync",
+        ("tokens",),
+        ("context",),
+        ("accepted_rows",),
+        (_upload("write_context", "accepted_rows"), _kernel("context_kv", "accepted_rows")),
+        blocks=True,
+    ),
+    Op("finish", "stop checks, output, metrics", ("tokens",), ("finished",), ("batch",)),
+    Op(
+        "build_prefill",
+        "prompt rows of newly admitted requests: tokens, positions, cache slots; upload",
+        ("running",),
+        ("prefill_batch",),
+        ("prompt_rows",),
+        (_upload("build_prefill", "prompt_rows"),),
+    ),
+    Op(
+        "launch_prefill",
+        "launch the target forward over prompts and the choice of each first token",
+        ("prefill_batch",),
+        ("verdict",),
+        (),
+        (_kernel("prefill", "prompt_rows", "prompt_kv"),),
+    ),
+)
+
+CATALOGUE: Mapping[str, Op] = MappingProxyType({op.name: op for op in _OPS})

@@ -1,0 +1,1 @@
+"""The trace bundle: the file in which recordings and replays meet."""

@@ -1,0 +1,1 @@
+"""Readers of foreign traces: profiler output and request logs."""

@@ -1,0 +1,31 @@
+"""Time units and their formatting. Every stored time is an integer number of nanoseconds."""
+
+from __future__ import annotations
+
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+_SCALES = (("s", NS_PER_S), ("ms", NS_PER_MS), ("us", NS_PER_US), ("ns", 1))
+
+
+def format_ns(duration_ns: float) -> str:
+    """Return a duration with three significant digits and the largest unit that keeps it above one.
+
+    >>> format_ns(1_530_000)
+    '1.53 ms'
+    """
+    for unit, scale in _SCALES:
+        if abs(duration_ns) >= scale:
+            return f"{duration_ns / scale:.3g} {unit}"
+    return f"{duration_ns:.3g} ns"
+
+
+def ms_to_ns(duration_ms: float) -> int:
+    """Round milliseconds to whole nanoseconds."""
+    return round(duration_ms * NS_PER_MS)
+
+
+def ns_to_ms(duration_ns: float) -> float:
+    """Nanoseconds to milliseconds."""
+    return duration_ns / NS_PER_MS
