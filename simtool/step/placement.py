@@ -16,7 +16,7 @@ from simtool.errors import PlacementError
 from simtool.step.ops import CATALOGUE, Op
 
 _NOTHING = "-"
-_ONCE = [
+_ONCE = (
     "schedule",
     "read_states",
     "build_query",
@@ -27,7 +27,7 @@ _ONCE = [
     "read_tokens",
     "write_context",
     "finish",
-]
+)
 _MAX_LAG_STEPS = 8
 
 
@@ -244,5 +244,5 @@ PULL_REQUEST_ARMS = ("static", "this-step", "lag", "lag-overlap")
 #: A prefill step's order. It makes no decision and drafts nothing, so the decode legality rules do not apply.
 PREFILL_ORDER: tuple[Op, ...] = tuple(
     CATALOGUE[name]
-    for name in ["schedule", "build_prefill", "launch_prefill", "read_tokens", "write_context", "finish"]
+    for name in ("schedule", "build_prefill", "launch_prefill", "read_tokens", "write_context", "finish")
 )
