@@ -1,0 +1,5 @@
+"""`python -m simtool`, the same as `simtool`."""
+
+from simtool.cli.main import main
+
+main()

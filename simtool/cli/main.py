@@ -1,0 +1,76 @@
+"""The entry point: commands by name, and the one place where an error becomes a line and an exit status."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from simtool import __version__
+from simtool.cli.options import BAD_USE
+from simtool.cli.registry import LazyCommands
+from simtool.errors import SimtoolError
+
+_INTERRUPTED = 130
+#: What the engine imports, and the extra that brings it.
+_EXTRAS = {"torch": "engine", "safetensors": "engine", "tokenizers": "engine", "torch_npu": "npu"}
+
+app = typer.Typer(
+    cls=LazyCommands,
+    invoke_without_command=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def _simtool(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Where in the decode step should the verify-length decision sit, and what does that placement really buy?
+
+    record a live run, calibrate its costs, replay it under any placement, compare, report. Exit status: 0 ok,
+    1 a finding or a failed check, 2 bad use.
+    """
+    if version:
+        typer.echo(f"simtool {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit status; an unexpected exception passes through, with its traceback."""
+    try:
+        status = app(arguments, prog_name="simtool", standalone_mode=False)
+    except SimtoolError as error:
+        return _complain(str(error))
+    except typer.TyperException as error:
+        return _complain(_with_help_hint(error))
+    except typer.Abort:
+        return _INTERRUPTED
+    except ModuleNotFoundError as error:
+        extra = _EXTRAS.get(error.name or "")
+        if extra is None:
+            raise
+        return _complain(f"{error.name} is not installed and this command needs it: pip install 'simtool[{extra}]'")
+    return status if isinstance(status, int) else 0
+
+
+def main() -> None:
+    """Console entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def _complain(message: str) -> int:
+    print(f"simtool: {message}", file=sys.stderr)
+    return BAD_USE
+
+
+def _with_help_hint(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "simtool"
+    return f"{error.format_message().rstrip('.')}; see '{command} --help'"

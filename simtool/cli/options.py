@@ -1,0 +1,25 @@
+"""Options and exit statuses that every command shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simtool.errors import UsageError
+
+#: Exit statuses besides 0. A command that ends well but found something raises `typer.Exit(FINDING)`.
+FINDING = 1
+BAD_USE = 2
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that is already there.")]
+OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
+Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace bundles (folders).")]
+
+
+def check_output(path: Path, *, force: bool) -> None:
+    """Refuse to overwrite `path` unless forced, before any work is spent."""
+    if path.exists() and not force:
+        raise UsageError(f"{path} is already there; pass --force to replace it, or --out to write elsewhere")

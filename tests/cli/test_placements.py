@@ -1,0 +1,39 @@
+import json
+
+from simtool.cli.main import run
+from simtool.step.placement import BUILT_IN
+
+
+def test_lists_the_built_ins_with_order_and_lag(capsys):
+    assert run(["placements"]) == 0
+    printed = capsys.readouterr().out
+    for name in BUILT_IN:
+        assert name in printed
+    assert "build_varlen|build_dense" in printed
+    assert "lag 1: the decision reads confidence 1 step old" in printed
+
+
+def test_json_gives_each_need_its_giver(capsys):
+    assert run(["placements", "this-step", "--json"]) == 0
+    (placement,) = json.loads(capsys.readouterr().out)
+    assert placement["lag_steps"] == 0
+    assert placement["dependencies"]["decide"] == {"states": "read_states", "decision_confidence": "read_confidence"}
+
+
+def test_a_lagged_confidence_comes_with_the_states(capsys):
+    assert run(["placements", "lag", "--json"]) == 0
+    (placement,) = json.loads(capsys.readouterr().out)
+    assert placement["dependencies"]["decide"]["decision_confidence"] == "read_states"
+
+
+def test_checks_a_file(tmp_path, capsys):
+    legal = tmp_path / "mine.toml"
+    order = " ".join(str(slot) for slot in BUILT_IN["lag"].order)
+    legal.write_text(f'order = "{order}"\nlag_steps = 1\n')
+    assert run(["placements", str(legal)]) == 0
+    assert "mine: legal" in capsys.readouterr().out
+
+    illegal = tmp_path / "early.toml"
+    illegal.write_text('order = "decide schedule"\nlag_steps = 0\n')
+    assert run(["placements", str(illegal)]) == 2
+    assert "early" in capsys.readouterr().err
