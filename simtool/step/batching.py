@@ -118,14 +118,18 @@ class Scheduler:
         """Arrival of the first waiting request, or None."""
         return self._waiting[0].arrival_ns if self._waiting else None
 
+    def can_admit(self, now_ns: int) -> bool:
+        """Whether the first waiting request has arrived and fits: then the next step is a prefill."""
+        if not self._waiting or not self._free_slots or self._waiting[0].arrival_ns > now_ns:
+            return False
+        return self._blocks_needed(self._waiting[0]) <= self.pool.free
+
     def admit(self, now_ns: int) -> list[Sequence]:
         """Move arrived requests into free slots, in order, and return those admitted now."""
         admitted = []
-        while self._waiting and self._free_slots and self._waiting[0].arrival_ns <= now_ns:
-            blocks = self._blocks_needed(self._waiting[0])
-            if blocks > self.pool.free:
-                break
-            sequence = Sequence(self._waiting.popleft(), self._free_slots.pop(), self.pool.take(blocks))
+        while self.can_admit(now_ns):
+            blocks = self.pool.take(self._blocks_needed(self._waiting[0]))
+            sequence = Sequence(self._waiting.popleft(), self._free_slots.pop(), blocks)
             self.running.append(sequence)
             admitted.append(sequence)
         return admitted

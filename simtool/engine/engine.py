@@ -1,0 +1,105 @@
+"""A live run: requests in, tokens out, one worker step after another until nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from simtool.engine.recorder import RequestFacts
+from simtool.engine.worker import StepState, Worker
+from simtool.errors import CapacityError
+from simtool.step.batching import Request
+from simtool.units import NS_PER_S
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request to serve. key seeds its random numbers; arrival_ns counts from the start of the run."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int
+    kind: str = "prompt"
+    arrival_ns: int = 0
+    key: int = 0
+
+
+@dataclass
+class RunResult:
+    """What a run produced. Times in ns on the run's clock."""
+
+    requests: dict[str, RequestFacts] = field(default_factory=dict)
+    steps: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+
+    @property
+    def output_ids(self) -> dict[str, list[int]]:
+        """Output token ids by request."""
+        return {name: facts.output_ids for name, facts in self.requests.items()}
+
+
+def run(
+    worker: Worker,
+    prompts: Iterable[Prompt],
+    context_tokens: int,
+    progress: Callable[[int], None] = lambda finished: None,
+) -> RunResult:
+    """Serve every prompt and return the result; `progress` hears how many requests are finished.
+
+    context_tokens: positions the models can hold. Raises CapacityError before anything runs when a prompt cannot
+    fit them or the KV cache.
+    """
+    result = RunResult(start_ns=worker.recorder.now_ns())
+    for prompt in prompts:
+        _enqueue(worker, prompt, context_tokens, result)
+    while not worker.scheduler.idle:
+        _await_arrival(worker)
+        s = worker.step(result.steps, worker.recorder.now_ns())
+        worker.recorder.end_step(s, worker.device.timings())
+        result.steps += 1
+        _account(worker, s, result)
+        progress(sum(1 for facts in result.requests.values() if facts.finish_reason))
+    worker.recorder.close(worker.device.timings())
+    result.end_ns = worker.recorder.now_ns()
+    return result
+
+
+def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunResult) -> None:
+    needed = len(prompt.prompt_ids) + prompt.max_new_tokens + worker.scheduler.lookahead
+    if needed > context_tokens:
+        raise CapacityError(
+            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens + "
+            f"{worker.scheduler.lookahead} drafted ahead is {needed}; the models hold {context_tokens}: shorten it"
+        )
+    arrival_ns = result.start_ns + prompt.arrival_ns
+    request = Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens, arrival_ns)
+    worker.scheduler.add(request)
+    worker.tokens[prompt.request_id] = list(prompt.prompt_ids)
+    worker.keys[prompt.request_id] = prompt.key
+    result.requests[prompt.request_id] = RequestFacts(
+        prompt.request_id, prompt.kind, prompt.max_new_tokens, list(prompt.prompt_ids), arrival_ns
+    )
+
+
+def _await_arrival(worker: Worker) -> None:
+    """Sleep until the next request arrives: only an open loop with nothing running gets here with time to spare."""
+    arrival_ns = worker.scheduler.next_arrival_ns
+    if worker.scheduler.running or arrival_ns is None:
+        return
+    wait_ns = arrival_ns - worker.recorder.now_ns()
+    if wait_ns > 0:
+        time.sleep(wait_ns / NS_PER_S)
+
+
+def _account(worker: Worker, s: StepState, result: RunResult) -> None:
+    for sequence in s.sequences if s.prefill else ():
+        facts = result.requests[sequence.request.request_id]
+        facts.admitted_ns, facts.first_token_ns = s.now_ns, s.tokens_ns
+    for sequence, reason in worker.finished:
+        facts = result.requests[sequence.request.request_id]
+        facts.finished_ns, facts.finish_reason = s.tokens_ns, reason
+        facts.output_ids = worker.tokens[facts.request_id][len(facts.prompt_ids) :]
+        worker.recorder.end_request(facts)
+    worker.finished.clear()
