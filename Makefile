@@ -1,0 +1,38 @@
+# Two commands do everything on a fresh machine with Python 3.11+ (with venv), git and make:
+#   make demo   the main job: record live, calibrate, replay, report
+#   make test   lint, types, import contracts, tests
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint check-docs docs clean
+
+demo: $(VENV)/.engine
+	$(BIN)/simtool validate --sl 7 --concurrency 8 --num-prompts 32 --repeats 5 \
+	    --out traces/local/demo --report reports/demo.html --force
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.dev
+	$(BIN)/python -m simtool.trace.document > docs/trace-format.md
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.engine: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[engine]'
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -e '.[engine,dev]'
+	touch $@ $(VENV)/.engine
+
+clean:
+	rm -rf $(VENV) traces/local reports/*.html
