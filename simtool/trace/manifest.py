@@ -1,0 +1,137 @@
+"""The manifest: what a bundle is a recording of, in one small JSON file that people read too."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from simtool.errors import TraceError
+from simtool.trace.schema import SCHEMA_VERSION
+
+MANIFEST_NAME = "manifest.json"
+ORIGINS = ("live", "replayed", "imported")
+ALGORITHMS = ("dspark", "dflash", "none")
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What was run, on what, and whether the bundle holds all of it.
+
+    origin: live, replayed or imported. device: cpu, cuda, npu. models: role -> {"id", "sha256"}.
+    algorithm: dspark, dflash, or none when nothing was drafted. sl: draft tokens per block; block_width: draft rows
+    per sequence; concurrency: slots of the batch (all three 0 in an import, which tells of no sequence).
+    placement: `Placement.to_dict()`, or None for an import. controller: predictor (None or its three ms), draft_ms,
+    min_gain. sampling: temperature, top_k, top_p, seed. clock: what the `*_ns` columns count from.
+    details: whatever else is worth keeping, any JSON.
+    """
+
+    origin: str
+    engine: str
+    engine_version: str
+    device: str
+    device_name: str
+    algorithm: str
+    sl: int
+    block_width: int
+    concurrency: int
+    placement: dict[str, object] | None
+    seed: int
+    clock: str
+    models: dict[str, dict[str, str]] = field(default_factory=dict)
+    controller: dict[str, object] = field(default_factory=dict)
+    sampling: dict[str, object] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    details: dict[str, object] = field(default_factory=dict)
+    complete: bool = False
+    schema_version: int = SCHEMA_VERSION
+
+    def __post_init__(self) -> None:
+        if self.origin not in ORIGINS:
+            raise TraceError(f"manifest: origin is {self.origin!r}; expected one of {', '.join(ORIGINS)}")
+        if self.algorithm not in ALGORITHMS:
+            raise TraceError(f"manifest: algorithm is {self.algorithm!r}; expected one of {', '.join(ALGORITHMS)}")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return the form that `from_dict` reads: plain JSON values, schema_version first."""
+        table = asdict(self)
+        return {"schema_version": table.pop("schema_version"), **table}
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, object], source: str = "manifest") -> Manifest:
+        """Build a manifest from parsed JSON; an unknown, absent or mistyped key is a TraceError naming the source."""
+        _check_version(table.get("schema_version"), source)
+        names = {item.name for item in fields(cls)}
+        if unknown := sorted(set(table) - names):
+            raise TraceError(f"{source}: unknown key {unknown[0]!r}; expected only {', '.join(sorted(names))}")
+        if absent := sorted(names - set(table)):
+            raise TraceError(f"{source}: no key {absent[0]!r}; a bundle's manifest holds every key, so write it anew")
+        for name, kind in _KINDS.items():
+            _check_kind(table[name], kind, f"{source}: {name}")
+        return cls(**table)  # type: ignore[arg-type]  # every kind was checked in the loop above
+
+
+_TEXTS = ("origin", "engine", "engine_version", "device", "device_name", "algorithm", "clock")
+_NUMBERS = ("sl", "block_width", "concurrency", "seed")
+_TABLES = ("models", "controller", "sampling", "details")
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(_TEXTS, (str,)),
+    **dict.fromkeys(_NUMBERS, (int,)),
+    **dict.fromkeys(_TABLES, (dict,)),
+    "placement": (dict, type(None)),
+    "warnings": (list,),
+    "complete": (bool,),
+}
+_KIND_NAMES = {
+    str: "a text",
+    int: "a whole number",
+    dict: "a table",
+    type(None): "null",
+    list: "a list",
+    bool: "true or false",
+}
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a bundle's manifest; raises TraceError when there is none or it is not one."""
+    path = folder / MANIFEST_NAME
+    if not folder.exists():
+        raise TraceError(f"{folder}: no such bundle; give the folder that `simtool record` or `import` wrote")
+    if not path.is_file():
+        raise TraceError(f"{folder}: not a trace bundle (no {MANIFEST_NAME} in it); give a bundle's folder")
+    try:
+        table = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{path}: cannot be read as JSON ({error}); the bundle is damaged or foreign") from error
+    if not isinstance(table, dict):
+        raise TraceError(f"{path}: holds a {type(table).__name__}; expected a JSON table")
+    return Manifest.from_dict(table, source=str(path))
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest so that a reader sees the old one or the new one, never half of either."""
+    try:
+        text = json.dumps(manifest.to_dict(), indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"manifest: not plain JSON ({error}); give texts, finite numbers, lists and tables") from error
+    temporary = folder / f".{MANIFEST_NAME}.tmp"
+    temporary.write_text(text + "\n")
+    os.replace(temporary, folder / MANIFEST_NAME)
+
+
+def _check_version(version: object, source: str) -> None:
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise TraceError(f"{source}: schema_version is {version!r}; this is not a trace bundle's manifest")
+    if version > SCHEMA_VERSION:
+        raise TraceError(
+            f"{source}: schema version {version}, and this simtool reads up to {SCHEMA_VERSION}; upgrade simtool"
+        )
+
+
+def _check_kind(value: object, kinds: tuple[type, ...], what: str) -> None:
+    is_flag = isinstance(value, bool)
+    if not isinstance(value, kinds) or (is_flag and bool not in kinds):
+        expected = " or ".join(_KIND_NAMES[kind] for kind in kinds)
+        raise TraceError(f"{what} is {value!r}; expected {expected}")
