@@ -7,13 +7,15 @@ streams, and reads results back through an explicit copy. Everything that is enq
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simtool.engine.spec import RunnerInfo, RunnerSpec
+from simtool.errors import DeviceError, UsageError
 from simtool.step.ops import Lane
 
 #: What the host hands over: flat or rectangular lists of whole or real numbers.
@@ -52,10 +54,16 @@ class Download(Protocol):
 
 
 class Device(Protocol):
-    """One accelerator, or the other CPU core, running one Runner."""
+    """One accelerator, or the other CPU core, running one Runner.
+
+    name: "cpu", "cuda", ... hardware: what the machine calls it. info: what the host must know of the models.
+    now_ns: the host's clock, the one that `timings` are on.
+    """
 
     name: str
     hardware: str
+    info: RunnerInfo
+    now_ns: Callable[[], int]
 
     def upload(self, work: str, flow: int, arrays: Mapping[str, HostArray], after: Sequence[Event] = ()) -> Event:
         """Enqueue host -> device copies on the prepare stream; the Runner then finds the tensors by name."""
@@ -74,3 +82,34 @@ class Device(Protocol):
 
     def close(self) -> None:
         """Release the device; later calls are errors."""
+
+
+DEVICE_NAMES = ("cpu", "cuda", "npu")
+
+
+def open_device(name: str, spec: RunnerSpec) -> Device:
+    """Open a device by name and load the models onto it; blocks until it is ready to work.
+
+    Raises UsageError for an unknown name, DeviceError for an absent device, CheckpointError and CapacityError for
+    models that it cannot run.
+    """
+    if name not in DEVICE_NAMES:
+        raise UsageError(f"unknown device {name!r}; expected one of {', '.join(DEVICE_NAMES)}")
+    if name == "cpu":
+        from simtool.engine.cpu_device import CpuDevice  # noqa: PLC0415  each device imports only what it needs
+
+        return CpuDevice(spec)
+    from simtool.engine.stream_device import StreamDevice  # noqa: PLC0415
+
+    return StreamDevice(name, spec)
+
+
+def as_array(name: str, values: HostArray) -> NDArray[np.generic]:
+    """Return a contiguous int64 or float64 array of a host list. Raises DeviceError for anything else."""
+    try:
+        array = np.ascontiguousarray(values, dtype=None if len(values) else np.int64)
+    except ValueError as error:
+        raise DeviceError(f"{name}: rows of different lengths; pad them to one length before the upload") from error
+    if array.dtype not in (np.int64, np.float64):
+        raise DeviceError(f"{name}: holds {array.dtype}; upload lists of int or of float")
+    return array

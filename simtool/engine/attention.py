@@ -1,0 +1,112 @@
+"""Attention over cached keys and values, in the form that the models ask for (`layers.Attend`).
+
+A decode batch is a true varlen batch: every row is a q=1 row with its own length and block table. Rows that follow
+one another and name the same blocks are computed together, so their pages are gathered once; each row still
+reads exactly the keys that its own length allows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from simtool.engine.kv_cache import KVCache
+
+
+@dataclass(frozen=True)
+class RowGroups:
+    """W rows arranged as G groups of at most w rows that share a block table.
+
+    tables: [G, M]. lengths: [G, w], keys each row reads (1 in padding). places: [W], where each row sits in the
+    flattened [G * w]; None where the rows fill it in order. max_length: the longest of the lengths.
+    """
+
+    tables: Tensor
+    lengths: Tensor
+    places: Tensor | None
+    max_length: int
+
+    @classmethod
+    def of_rows(cls, tables: Tensor, lengths: Tensor, device: torch.device) -> RowGroups:
+        """Group rows with tables [W, M] and lengths [W], both in host memory, for use on `device`."""
+        first = torch.ones(len(tables), dtype=torch.bool)
+        first[1:] = (tables[1:] != tables[:-1]).any(dim=1)
+        starts = first.nonzero().squeeze(1)
+        group = first.cumsum(0) - 1
+        within = torch.arange(len(tables)) - starts[group]
+        groups, width = len(starts), int(within.max()) + 1
+        places = group * width + within
+        padded = lengths.new_ones(groups * width).index_copy_(0, places, lengths).view(groups, width)
+        full = groups * width == len(tables)
+        return cls(
+            tables[starts].to(device, non_blocking=True),
+            padded.to(device, non_blocking=True),
+            None if full else places.to(device, non_blocking=True),
+            int(lengths.max()),
+        )
+
+
+class CachedAttention:
+    """Writes each new row at its place in the cache, then lets every row attend to its own keys."""
+
+    def __init__(self, cache: KVCache, mapping: Tensor, groups: RowGroups) -> None:
+        """`mapping`: [W] flat cache index of each new row."""
+        self._cache, self._mapping, self._groups = cache, mapping, groups
+        self._mask = length_mask(groups.lengths, groups.max_length)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
+        """Attend; shapes as in `layers.Attend`."""
+        self._cache.write(layer, self._mapping, k, v)
+        groups = self._groups
+        keys, values = self._cache.read(layer, groups.tables, groups.max_length)
+        padded = q
+        if groups.places is not None:
+            padded = q.new_zeros(groups.lengths.numel(), *q.shape[1:]).index_copy_(0, groups.places, q)
+        out = masked_attention(padded.view(*groups.lengths.shape, *q.shape[1:]), keys, values, self._mask).flatten(0, 1)
+        return out if groups.places is None else out.index_select(0, groups.places)
+
+
+class PromptAttention:
+    """Causal attention of each prompt to itself, one prompt after another; its keys go to the cache."""
+
+    def __init__(self, cache: KVCache, mapping: Tensor, cu_rows: list[int]) -> None:
+        """`mapping`: [T]; `cu_rows`: [B + 1] row at which each prompt starts, and T."""
+        self._cache, self._mapping = cache, mapping
+        self._spans = [slice(start, end) for start, end in pairwise(cu_rows)]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
+        """Attend; shapes as in `layers.Attend`."""
+        self._cache.write(layer, self._mapping, k, v)
+        return torch.cat([self._one(q[span], k[span], v[span]) for span in self._spans])
+
+    def _one(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        repeat = q.shape[1] // k.shape[1]
+        queries, keys, values = (
+            x.transpose(0, 1)[None] for x in (q, k.repeat_interleave(repeat, 1), v.repeat_interleave(repeat, 1))
+        )
+        return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)[0].transpose(0, 1)
+
+
+def length_mask(lengths: Tensor, max_length: int) -> Tensor:
+    """[G, w] lengths -> [G, w, max_length], true where a row may look."""
+    return torch.arange(max_length, device=lengths.device) < lengths[..., None]
+
+
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """q [G, w, heads, hd] over k, v [G, L, kv_heads, hd] under mask [G, w, L] -> [G, w, heads, hd].
+
+    The query heads that share a kv head become rows of one matrix, so keys and values are never repeated.
+    """
+    groups, width, heads, size = q.shape
+    kv_heads = k.shape[2]
+    repeat = heads // kv_heads
+    folded = q.view(groups, width, kv_heads, repeat, size).permute(0, 2, 3, 1, 4)
+    folded = folded.reshape(groups, kv_heads, repeat * width, size)
+    out = functional.scaled_dot_product_attention(
+        folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=mask.repeat(1, repeat, 1)[:, None]
+    )
+    return out.view(groups, kv_heads, repeat, width, size).permute(0, 3, 1, 2, 4).reshape(groups, width, heads, size)

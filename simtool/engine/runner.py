@@ -1,0 +1,189 @@
+"""The Runner: target, drafter and their caches, one method per compute-lane work of the op catalogue.
+
+A device puts the host's lists in as named inputs, calls `run("draft")` and so on, and takes named outputs out.
+B sequences, N drafts a block, R draft rows, W validate rows, T prompt rows, A rows whose tokens were accepted.
+
+Inputs (int64):
+    build_query         query_ids [R], query_positions [R], query_slots [B], context_lens [B], sample_keys [B]
+    build_dense/varlen  validate_{ids,positions,slot_mapping,kv_lens} [W], validate_block_tables [W, M],
+                        validate_cu_rows [B + 1]
+    fill_varlen_index   fill_source, fill_destination [W - B]
+    write_context       context_rows, context_slots, context_positions [A]
+    build_prefill       prefill_{ids,positions,slot_mapping} [T], prefill_cu_rows [B + 1], sample_keys [B]
+Outputs: draft_tokens, confidence, draft_prob [B, N]; confidence_logits [B, N] (with a confidence head);
+    tokens [B, N + 1] (prefill: [B, 1]); accepted, verify_margin [B].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from simtool.engine.attention import CachedAttention, PromptAttention, RowGroups
+from simtool.engine.checkpoint import load_draft, load_target
+from simtool.engine.draft import DraftModel
+from simtool.engine.heads import probability_of
+from simtool.engine.kv_cache import KVCache
+from simtool.engine.sampling import Dice, DraftPicker, Verdict, first_tokens, verify_greedy, verify_sampled
+from simtool.engine.spec import RunnerInfo, RunnerSpec
+from simtool.engine.target import TargetModel
+from simtool.errors import CapacityError, DeviceError
+
+#: The works that `Runner.run` knows: the compute lane of the op catalogue.
+WORKS = ("draft", "sample", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
+
+
+class Runner:
+    """Runs device work by name. Inputs and outputs are replaced by the work that gives them anew."""
+
+    def __init__(self, target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> None:
+        """Models of one dtype on one device; caches are made beside them. Raises CapacityError."""
+        self._target, self._draft, self._sampling = target, draft, spec.sampling
+        self.info = _info(target, draft, spec)
+        weight = draft.fc.weight
+        self.device = weight.device
+        t, d = target.config, draft.config
+        pages = (spec.kv_blocks, spec.block_size, t.kv_heads, t.head_dim)
+        self._cache = KVCache(t.layers, pages, weight.dtype, self.device)
+        # a block's own keys follow its context for the length of one draft, hence the extra rows
+        self._page = self.info.max_tokens + self.info.block_width
+        self._context = KVCache(d.layers, (spec.slots, self._page, d.kv_heads, d.head_dim), weight.dtype, self.device)
+        self._inputs: dict[str, Tensor] = {}
+        self._host: dict[str, Tensor] = {}
+        self._outputs: dict[str, Tensor] = {}
+        self._kept: dict[str, Tensor] = {}
+
+    def put(self, inputs: Mapping[str, Tensor], host: Mapping[str, Tensor]) -> None:
+        """Hand over named inputs on the device, and the same in host memory (for lengths: reading never syncs)."""
+        self._inputs.update(inputs)
+        self._host.update(host)
+
+    @torch.inference_mode()
+    def run(self, work: str) -> None:
+        """Run one work. Raises DeviceError for a name that no method bears."""
+        if work not in WORKS:
+            raise DeviceError(f"unknown device work {work!r}; expected one of {', '.join(WORKS)}")
+        getattr(self, work)()
+
+    def output(self, name: str) -> Tensor:
+        """Return a named output of the latest work that gave it. Raises DeviceError when none has."""
+        if name not in self._outputs:
+            known = ", ".join(sorted(self._outputs)) or "none yet"
+            raise DeviceError(f"no device output {name!r}; available: {known}")
+        return self._outputs[name]
+
+    def draft(self) -> None:
+        """One non-causal forward over the block rows; keeps the rows that make drafts."""
+        slots, contexts = self._in("query_slots"), self._host_in("context_lens")
+        ids, positions = self._in("query_ids"), self._in("query_positions")
+        batch, width = len(slots), self.info.block_width
+        lengths = (contexts + width)[:, None].expand(batch, width)
+        groups = RowGroups(slots[:, None], lengths.to(self.device), None, int(lengths.max()))
+        mapping = slots.repeat_interleave(width) * self._page + positions
+        hidden = self._draft(ids, positions, CachedAttention(self._context, mapping, groups))
+        self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
+        self._kept["anchors"] = ids.view(batch, width)[:, 0]
+
+    def sample(self) -> None:
+        """The drafter's tokens, one after another where it has a Markov head, then its confidence in all of them."""
+        hidden = self._kept["hidden"]
+        if self._sampling.greedy:
+            block = self._draft.draft(hidden, self._kept["anchors"])
+        else:
+            picker = DraftPicker(self._sampling, self._dice(self._in("context_lens")), self.info.drafts)
+            block = self._draft.draft(hidden, self._kept["anchors"], picker)
+            self._kept["proposal"] = picker.proposal
+        chances = probability_of(block.tokens, block.logits)
+        logits = self._draft.confidence_logits(hidden, block)
+        self._outputs.update(draft_tokens=block.tokens, draft_prob=chances, confidence=chances)
+        if logits is not None:
+            self._outputs.update(confidence_logits=logits, confidence=self._wide(logits).sigmoid())
+
+    def fill_dense(self) -> None:
+        """Drafted tokens into the rows behind each anchor; every sequence has N + 1 rows."""
+        self._in("validate_ids").view(-1, self.info.drafts + 1)[:, 1:] = self.output("draft_tokens")
+
+    def fill_varlen(self) -> None:
+        """Drafted tokens gathered from fill_source into the rows fill_destination."""
+        tokens = self.output("draft_tokens").flatten().index_select(0, self._in("fill_source"))
+        self._in("validate_ids").index_copy_(0, self._in("fill_destination"), tokens)
+
+    def target(self) -> None:
+        """The target forward over W q=1 rows; keeps their logits and taps."""
+        tables, lengths = self._host_in("validate_block_tables"), self._host_in("validate_kv_lens")
+        groups = RowGroups.of_rows(tables, lengths, self.device)
+        attend = CachedAttention(self._cache, self._in("validate_slot_mapping"), groups)
+        ids, positions = self._in("validate_ids"), self._in("validate_positions")
+        hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
+        self._kept["logits"] = self._target.logits(hidden)
+
+    def verify(self) -> None:
+        """Which drafts stand, and the target's own next token."""
+        logits, cu_rows, drafts = self._kept["logits"], self._in("validate_cu_rows"), self.output("draft_tokens")
+        if self._sampling.greedy:
+            self._give(verify_greedy(logits, cu_rows, drafts))
+            return
+        dice = self._dice(self._in("context_lens"))
+        self._give(verify_sampled(logits, cu_rows, drafts, self._kept["proposal"], self._sampling, dice))
+
+    def prefill(self) -> None:
+        """The target forward over whole prompts and the token after each; keeps the taps of all T rows."""
+        cu_rows = self._host_in("prefill_cu_rows").tolist()
+        attend = PromptAttention(self._cache, self._in("prefill_slot_mapping"), cu_rows)
+        ids, positions = self._in("prefill_ids"), self._in("prefill_positions")
+        hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
+        last = self._in("prefill_cu_rows")[1:] - 1
+        dice = None if self._sampling.greedy else self._dice(positions[last])
+        self._give(first_tokens(self._target.logits(hidden[last]), self._sampling, dice))
+
+    def context_kv(self) -> None:
+        """Taps of accepted rows into the drafter's context, at their positions in their slots."""
+        positions = self._in("context_positions")
+        features = self._kept["taps"].index_select(0, self._in("context_rows"))
+        mapping = self._in("context_slots") * self._page + positions
+        for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
+            self._context.write(layer, mapping, keys, values)
+
+    def _in(self, name: str) -> Tensor:
+        return _named(self._inputs, name)
+
+    def _host_in(self, name: str) -> Tensor:
+        return _named(self._host, name)
+
+    def _dice(self, anchors: Tensor) -> Dice:
+        return Dice(self._sampling.seed, self._in("sample_keys"), anchors)
+
+    def _give(self, verdict: Verdict) -> None:
+        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted, verify_margin=verdict.margin)
+
+    @staticmethod
+    def _wide(x: Tensor) -> Tensor:
+        return x if x.dtype == torch.float64 else x.float()
+
+
+def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
+    """Load both models onto a torch device and make their caches. Raises CheckpointError, CapacityError."""
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    target = load_target(spec.target, dtype, device)
+    return Runner(target, load_draft(spec.draft, target, dtype, device), spec)
+
+
+def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> RunnerInfo:
+    t, d = target.config, draft.config
+    drafts = d.trained_drafts if spec.drafts is None else spec.drafts
+    most = min(t.max_positions, d.max_positions)
+    asked = most if spec.context_tokens is None else spec.context_tokens
+    if not 1 <= asked <= most:
+        raise CapacityError(f"context_tokens is {asked}; these models hold 1 to {most} tokens; ask for that or less")
+    return RunnerInfo(
+        d.algorithm, drafts, d.trained_drafts, d.block_rows(drafts), d.mask_token_id, t.vocab_size,
+        t.eos_token_ids, asked, d.confidence_head,
+    )  # fmt: skip
+
+
+def _named(tensors: Mapping[str, Tensor], name: str) -> Tensor:
+    if name not in tensors:
+        raise DeviceError(f"device input {name!r} was never uploaded; upload it before the work that reads it")
+    return tensors[name]
