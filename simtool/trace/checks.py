@@ -1,0 +1,61 @@
+"""Does a bundle contradict itself? Every invariant of the trace, checked, with counts and a first example."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from simtool.errors import PlacementError, TraceError
+from simtool.trace.bundle import Bundle
+from simtool.trace.rules.events import check_events
+from simtool.trace.rules.finding import Finding, Severity
+from simtool.trace.rules.outcomes import check_outcomes
+from simtool.trace.rules.requests import check_requests
+from simtool.trace.rules.rows import check_rows
+from simtool.trace.rules.steps import check_steps
+from simtool.trace.schema import TABLES
+
+__all__ = ["Finding", "Severity", "check_bundle"]
+
+#: The rules, in the order of the tables in the registry.
+_CHECKS: tuple[Callable[[Bundle], Iterator[Finding]], ...] = (
+    check_requests,
+    check_steps,
+    check_rows,
+    check_events,
+    check_outcomes,
+)
+
+
+def check_bundle(bundle: Bundle) -> list[Finding]:
+    """Return what is wrong with a bundle or worth knowing of it; errors first, then in the order of the tables.
+
+    A table that cannot be read is an error among the findings, and the checks that need it are left out.
+    """
+    findings = list(_manifest(bundle))
+    damaged = list(_unreadable(bundle))
+    if damaged:
+        return [*damaged, *findings]
+    for check in _CHECKS:
+        findings.extend(check(bundle))
+    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+
+
+def _manifest(bundle: Bundle) -> Iterator[Finding]:
+    if not bundle.manifest.complete:
+        message = "the writer was stopped before its end; the bundle holds what was flushed"
+        yield Finding(Severity.WARNING, "manifest", message)
+    for warning in bundle.manifest.warnings:
+        yield Finding(Severity.WARNING, "manifest", warning)
+    if bundle.manifest.origin != "imported":
+        try:
+            _ = bundle.placement
+        except (TraceError, PlacementError) as error:
+            yield Finding(Severity.ERROR, "manifest", str(error))
+
+
+def _unreadable(bundle: Bundle) -> Iterator[Finding]:
+    for name in TABLES:
+        try:
+            bundle.table(name)
+        except TraceError as error:
+            yield Finding(Severity.ERROR, name, str(error))
