@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Annotated
 
 from simtool.errors import TraceError
 from simtool.trace.schema import SCHEMA_VERSION
@@ -18,35 +19,29 @@ ALGORITHMS = ("dspark", "dflash", "none")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was run, on what, and whether the bundle holds all of it.
+    """What was run, on what, and whether the bundle holds all of it."""
 
-    origin: live, replayed or imported. device: cpu, cuda, npu. models: role -> {"id", "sha256"}.
-    algorithm: dspark, dflash, or none when nothing was drafted. sl: draft tokens per block; block_width: draft rows
-    per sequence; concurrency: slots of the batch (all three 0 in an import, which tells of no sequence).
-    placement: `Placement.to_dict()`, or None for an import. controller: predictor (None or its three ms), draft_ms,
-    min_gain. sampling: temperature, top_k, top_p, seed. clock: what the `*_ns` columns count from.
-    details: whatever else is worth keeping, any JSON.
-    """
-
-    origin: str
-    engine: str
-    engine_version: str
-    device: str
-    device_name: str
-    algorithm: str
-    sl: int
-    block_width: int
-    concurrency: int
-    placement: dict[str, object] | None
-    seed: int
-    clock: str
-    models: dict[str, dict[str, str]] = field(default_factory=dict)
-    controller: dict[str, object] = field(default_factory=dict)
-    sampling: dict[str, object] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    details: dict[str, object] = field(default_factory=dict)
-    complete: bool = False
-    schema_version: int = SCHEMA_VERSION
+    origin: Annotated[str, "live, replayed or imported"]
+    engine: Annotated[str, "the program that ran the steps (an import: the profiler's format)"]
+    engine_version: Annotated[str, "its version"]
+    device: Annotated[str, "cpu, cuda or npu"]
+    device_name: Annotated[str, "the hardware, as it names itself"]
+    algorithm: Annotated[str, "the drafter: dspark or dflash; none in an import"]
+    sl: Annotated[int, "SL, draft tokens per block; 0 in an import, which tells of no block"]
+    block_width: Annotated[int, "draft rows per sequence; 0 in an import"]
+    concurrency: Annotated[int, "slots of the batch; 0 in an import"]
+    placement: Annotated[dict[str, object] | None, "name, order and lag_steps; null in an import"]
+    seed: Annotated[int, "seed of the run"]
+    clock: Annotated[str, "what the `*_ns` columns count from"]
+    models: Annotated[dict[str, dict[str, str]], "role (target, draft) -> id and sha256"] = field(default_factory=dict)
+    controller: Annotated[dict[str, object], "predictor (null or its three terms in ms), draft_ms, min_gain"] = field(
+        default_factory=dict
+    )
+    sampling: Annotated[dict[str, object], "temperature, top_k, top_p, seed"] = field(default_factory=dict)
+    warnings: Annotated[list[str], "what a reader of its figures should know"] = field(default_factory=list)
+    details: Annotated[dict[str, object], "whatever else is worth keeping, any JSON"] = field(default_factory=dict)
+    complete: Annotated[bool, "whether the writer reached its end"] = False
+    schema_version: Annotated[int, "version of this format"] = SCHEMA_VERSION
 
     def __post_init__(self) -> None:
         if self.origin not in ORIGINS:
