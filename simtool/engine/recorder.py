@@ -6,9 +6,8 @@ The recorder adds no device sync: what it observes rides on the read of the emit
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -36,7 +35,7 @@ class StepFacts(Protocol):
     cu_rows: list[int]
     emitted: list[list[int]]
     accepted: list[int]
-    observed: dict[str, Any]
+    observed: Mapping[str, Any]
 
 
 class Recorder:
@@ -44,12 +43,10 @@ class Recorder:
 
     observes: tuple[str, ...] = ()
 
-    def __init__(self) -> None:
+    def __init__(self, now_ns: Callable[[], int]) -> None:
+        """`now_ns`: the run's clock, which is the device's."""
+        self.now_ns = now_ns
         self._flow = 0
-
-    def now_ns(self) -> int:
-        """The run's clock: the system-wide monotonic one, which the device process shares."""
-        return time.perf_counter_ns()
 
     def begin_op(self, op: Op) -> int:
         """Close the op before, open this one, and return its flow id."""
@@ -111,8 +108,8 @@ class BundleRecorder(Recorder):
 
     observes = _OBSERVES
 
-    def __init__(self, writer: BundleWriter, placement: str) -> None:
-        super().__init__()
+    def __init__(self, now_ns: Callable[[], int], writer: BundleWriter, placement: str) -> None:
+        super().__init__(now_ns)
         self._writer, self._placement = writer, placement
         self._open: _OpenOp | None = None
         self._ops: list[tuple[_OpenOp, int]] = []

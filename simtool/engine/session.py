@@ -1,0 +1,172 @@
+"""A device with its models loaded, on which any number of runs are made and recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import TracebackType
+
+from simtool import __version__
+from simtool.engine.device import Device
+from simtool.engine.engine import Prompt, RunResult, run
+from simtool.engine.machine import MachineMeter
+from simtool.engine.recorder import BundleRecorder, Recorder
+from simtool.engine.spec import RunnerInfo, RunnerSpec
+from simtool.engine.worker import BlockShape, Worker
+from simtool.errors import UsageError
+from simtool.step.batching import BlockPool, Scheduler
+from simtool.step.controller import ControllerSettings
+from simtool.step.placement import Placement
+from simtool.trace.bundle import BundleWriter
+from simtool.trace.manifest import Manifest
+
+_WARM_UP_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What one run does: who is served, in which placement, under which controller."""
+
+    prompts: Sequence[Prompt]
+    placement: Placement
+    controller: ControllerSettings = ControllerSettings()
+
+
+@dataclass
+class Session:
+    """One open device. `concurrency` requests run at once; a context manager that closes the device."""
+
+    device: Device
+    spec: RunnerSpec
+    seed: int = 0
+    warnings: list[str] = field(default_factory=list)
+    _models: dict[str, dict[str, str]] | None = None
+
+    @property
+    def info(self) -> RunnerInfo:
+        """What the loaded models are."""
+        return self.device.info
+
+    def __post_init__(self) -> None:
+        info = self.info
+        if info.drafts != info.trained_drafts:
+            self.warnings.append(
+                f"SL {info.drafts} differs from the drafter's trained block of {info.trained_drafts}: "
+                "the block is simply that many rows, and acceptance may suffer"
+            )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.device.close()
+
+    def run(
+        self, plan: RunPlan, recorder: Recorder | None = None, progress: Callable[[int], None] = lambda finished: None
+    ) -> RunResult:
+        """Serve the prompts; nothing is kept but the result, unless a recorder is given."""
+        worker = self._worker(plan, recorder or Recorder(self.device.now_ns))
+        return run(worker, plan.prompts, self.info.max_tokens, progress)
+
+    def warm_up(self, plan: RunPlan) -> None:
+        """Run a few tokens of the first requests, so that no recorded step pays for first uses."""
+        prompts = [
+            Prompt(f"warm-{i}", prompt.prompt_ids, min(prompt.max_new_tokens, _WARM_UP_TOKENS))
+            for i, prompt in enumerate(plan.prompts[: self.spec.slots])
+        ]
+        self.run(RunPlan(prompts, plan.placement, plan.controller))
+
+    def record(
+        self,
+        path: Path,
+        plan: RunPlan,
+        *,
+        force: bool = False,
+        details: Mapping[str, object] | None = None,
+        progress: Callable[[int], None] = lambda finished: None,
+    ) -> RunResult:
+        """Serve the prompts and leave a bundle at `path`. An error or an interrupt leaves it marked incomplete."""
+        self._check(plan)
+        with BundleWriter(path, self._manifest(plan, details or {}), force=force) as writer:
+            meter = MachineMeter(self.device.pids)
+            result = self.run(plan, BundleRecorder(self.device.now_ns, writer, plan.placement.name), progress)
+            use = meter.stop()
+            machine = use.to_dict() if use else None
+            writer.close(details={**writer.manifest.details, "machine": machine})
+        return result
+
+    def _check(self, plan: RunPlan) -> None:
+        """Find every reason to refuse before a folder is made."""
+        names = [prompt.request_id for prompt in plan.prompts]
+        if not names:
+            raise UsageError("no prompts to serve; expected one or more")
+        if len(set(names)) < len(names):
+            raise UsageError("two prompts share a request id; give each its own")
+        scheduler = self._scheduler()
+        for prompt in plan.prompts:
+            needed = len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead
+            _fits(prompt, needed, self.info.max_tokens)
+
+    def _scheduler(self) -> Scheduler:
+        pool = BlockPool(self.spec.kv_blocks, self.spec.block_size)
+        return Scheduler(self.spec.slots, pool, lookahead=self.info.drafts + 1)
+
+    def _worker(self, plan: RunPlan, recorder: Recorder) -> Worker:
+        block = BlockShape(self.info.drafts, self.info.block_width, self.info.mask_token_id)
+        worker = Worker(self.device, self._scheduler(), block, plan.placement, plan.controller, recorder)
+        worker.stop_tokens = frozenset(self.info.eos_token_ids)
+        return worker
+
+    def _manifest(self, plan: RunPlan, details: Mapping[str, object]) -> Manifest:
+        spec = self.spec
+        if self._models is None:
+            self._models = {"target": _identity(spec.target), "draft": _identity(spec.draft)}
+        sampling = asdict(spec.sampling)
+        return Manifest(
+            origin="live",
+            engine="simtool",
+            engine_version=__version__,
+            device=self.device.name,
+            device_name=self.device.hardware,
+            models=self._models,
+            algorithm=self.info.algorithm,
+            sl=self.info.drafts,
+            block_width=self.info.block_width,
+            concurrency=spec.slots,
+            placement=plan.placement.to_dict(),
+            controller=asdict(plan.controller),
+            sampling=sampling,
+            seed=self.seed,
+            clock="CLOCK_MONOTONIC of the host, shared by the device process",
+            warnings=list(self.warnings),
+            details={
+                "dtype": spec.dtype,
+                "kv_blocks": spec.kv_blocks,
+                "block_size": spec.block_size,
+                "executors": dict(self.device.executors),
+                "host": {"python": platform.python_version(), "platform": platform.platform()},
+                **details,
+            },
+        )
+
+
+def _fits(prompt: Prompt, needed: int, limit: int) -> None:
+    if needed > limit:
+        raise UsageError(
+            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens and the "
+            f"drafts ahead need {needed} positions; the models hold {limit}: shorten the prompt or --max-new-tokens"
+        )
+
+
+def _identity(folder: Path) -> dict[str, str]:
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(block)
+    return {"id": folder.name, "sha256": digest.hexdigest()}
