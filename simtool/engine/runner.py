@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from simtool.engine.attention import CachedAttention, PromptAttention, RowGroups
@@ -168,6 +170,13 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
     dtype: torch.dtype = getattr(torch, spec.dtype)
     target = load_target(spec.target, dtype, device)
     return Runner(target, load_draft(spec.draft, target, dtype, device), spec)
+
+
+def to_numpy(output: Tensor) -> NDArray[np.generic]:
+    """Copy an output to host memory; half precision, which numpy lacks in part, becomes float32."""
+    wide = output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
+    array: NDArray[np.generic] = wide.cpu().numpy().copy()
+    return array
 
 
 def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> RunnerInfo:

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from simtool.engine.device import Event, HostArray, WorkTiming, as_array
-from simtool.engine.runner import Runner
+from simtool.engine.runner import Runner, to_numpy
 from simtool.errors import DeviceError
 from simtool.step.ops import CATALOGUE, Lane
 
@@ -126,10 +126,3 @@ class TimedDevice:
 def same_durations(duration_ns: int) -> dict[str, int]:
     """Return one duration for every device work of the catalogue."""
     return {work.name: duration_ns for op in CATALOGUE.values() for work in op.works}
-
-
-def to_numpy(output: torch.Tensor) -> NDArray[np.generic]:
-    """Copy an output to host memory; half precision, which numpy or its users lack, becomes float32."""
-    wide = output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
-    array: NDArray[np.generic] = wide.cpu().numpy().copy()
-    return array

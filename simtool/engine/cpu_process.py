@@ -1,0 +1,73 @@
+"""The device process: one thread that takes commands strictly in order, like a stream."""
+
+from __future__ import annotations
+
+import signal
+import traceback
+from multiprocessing.connection import Connection
+from multiprocessing.shared_memory import SharedMemory
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from simtool.engine.cpu_channel import (
+    Channel,
+    Close,
+    Command,
+    Done,
+    Download,
+    Failed,
+    Field,
+    Launch,
+    Ready,
+    Upload,
+    clock_ns,
+    load,
+    size_of,
+    store,
+)
+from simtool.engine.runner import Runner, load_runner, to_numpy
+from simtool.engine.spec import RunnerSpec
+from simtool.errors import DeviceError
+
+
+def serve(spec: RunnerSpec, commands: Connection, reports: Connection, staging: str, results: str) -> None:
+    """Load the models, then work until told to close, until the host is gone, or until something fails."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which closes this process
+    torch.set_num_threads(1)
+    torch.set_num_interop_threads(1)
+    out = Channel(reports)
+    try:
+        runner = load_runner(spec)
+        out.send(Ready(runner.info))
+        _work(runner, Channel(commands), out, SharedMemory(staging), SharedMemory(results))
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        return  # the host is gone: nobody is left to tell
+    except Exception as error:
+        out.send(Failed(type(error).__name__, str(error), traceback.format_exc()))
+
+
+def _work(runner: Runner, commands: Channel, reports: Channel, staging: SharedMemory, results: SharedMemory) -> None:
+    while True:
+        command: Command = commands.receive()
+        start_ns = clock_ns()
+        fields: tuple[Field, ...] = ()
+        match command:
+            case Upload():
+                inputs = {name: torch.from_numpy(array) for name, array in load(staging, command.fields).items()}
+                runner.put(inputs, inputs)
+            case Launch():
+                runner.run(command.work)
+            case Download():
+                fields = _read_back(runner, command, results)
+            case Close():
+                return
+        reports.send(Done(start_ns, clock_ns(), fields))
+
+
+def _read_back(runner: Runner, command: Download, results: SharedMemory) -> tuple[Field, ...]:
+    arrays: dict[str, NDArray[np.generic]] = {name: to_numpy(runner.output(name)) for name in command.names}
+    if size_of(arrays.values()) > command.room:
+        raise DeviceError(f"download of {size_of(arrays.values())} bytes; at most {command.room} fit, ask for less")
+    return store(results, command.offset, arrays)
