@@ -1,0 +1,110 @@
+"""Bundles gathered into arms: runs of the same setting are repetitions of one arm.
+
+What was measured and what was computed never share a label: live, modeled (a replay) and imported are words in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.errors import UsageError
+from simtool.trace.bundle import Bundle
+
+ORIGIN_WORDS = {"live": "live", "replayed": "modeled", "imported": "imported"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One bundle's decode steps at full occupancy. tokens, duration_ns: [steps]."""
+
+    name: str
+    tokens: NDArray[np.int64]
+    duration_ns: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A setting and its runs, in the order the bundles were given. label: placement, origin and what else varies."""
+
+    label: str
+    placement: str
+    origin: str
+    runs: tuple[Run, ...]
+    bundles: tuple[Bundle, ...]
+
+
+def placement_name(bundle: Bundle) -> str:
+    """Return the placement's name, or the engine's for an import."""
+    placement = bundle.manifest.placement
+    return str(placement["name"]) if placement else bundle.manifest.engine
+
+
+def gather_arms(bundles: Sequence[Bundle]) -> list[Arm]:
+    """Group bundles into arms, in the order of their first bundle."""
+    settings = [_settings(bundle) for bundle in bundles]
+    varying = [name for name in settings[0] if len({str(each[name]) for each in settings}) > 1] if settings else []
+    groups: dict[str, list[Bundle]] = {}
+    for bundle, setting in zip(bundles, settings, strict=True):
+        extras = [f"{name} {setting[name]}" for name in varying]
+        label = ", ".join([f"{placement_name(bundle)} ({_origin(bundle)})", *extras])
+        groups.setdefault(label, []).append(bundle)
+    return [
+        Arm(label, placement_name(group[0]), _origin(group[0]), tuple(map(_run, group)), tuple(group))
+        for label, group in groups.items()
+    ]
+
+
+def differences(bundles: Sequence[Bundle]) -> list[str]:
+    """Return what makes bundles unfit for comparison, one sentence each; empty when they are alike."""
+    manifests = [bundle.manifest for bundle in bundles]
+    facts: dict[str, list[object]] = {
+        "models": [sorted((role, model.get("sha256", "")) for role, model in m.models.items()) for m in manifests],
+        "algorithm": [m.algorithm for m in manifests],
+        "sampling": [m.sampling.get("temperature") for m in manifests],
+        "device": [m.device_name for m in manifests],
+        "seed": [m.seed for m in manifests],
+    }
+    found = [f"{name} differs between the bundles" for name, values in facts.items() if len(set(map(str, values))) > 1]
+    incomplete = [str(bundle.path) for bundle in bundles if not bundle.manifest.complete]
+    return found + [f"{path} is incomplete" for path in incomplete] + _unequal_outputs(bundles)
+
+
+def _unequal_outputs(bundles: Sequence[Bundle]) -> list[str]:
+    """Greedy decoding emits the same tokens whatever is pruned: a difference is an engine's fault, not an effect."""
+    found = []
+    greedy = [bundle for bundle in bundles if bundle.manifest.sampling.get("temperature") in (0, 0.0)]
+    if not greedy or len({bundle.manifest.seed for bundle in greedy}) > 1:
+        return []
+    first, *others = [bundle.table("requests").select("request_id", "prompt_ids", "output_ids") for bundle in greedy]
+    for bundle, requests in zip(greedy[1:], others, strict=True):
+        both = first.join(requests, on=["request_id"], suffix="_other")
+        both = both.filter(pl.col("output_ids").is_not_null() & pl.col("output_ids_other").is_not_null())
+        unequal = sum(
+            a != b for a, b in zip(both["output_ids"].to_list(), both["output_ids_other"].to_list(), strict=True)
+        )
+        if unequal:
+            found.append(f"{unequal} greedy outputs of {bundle.path} differ from those of {greedy[0].path}")
+    return found
+
+
+def _origin(bundle: Bundle) -> str:
+    return ORIGIN_WORDS[bundle.manifest.origin]
+
+
+def _settings(bundle: Bundle) -> dict[str, object]:
+    manifest = bundle.manifest
+    predictor = "with predictor" if manifest.controller.get("predictor") else "without predictor"
+    return {"SL": manifest.sl, "concurrency": manifest.concurrency, "controller": predictor}
+
+
+def _run(bundle: Bundle) -> Run:
+    full = full_occupancy(decode_steps(bundle.table("steps"), bundle.table("rows")))
+    if full.is_empty():
+        raise UsageError(f"{bundle.path}: holds no decode step, so there is nothing to compare; record a longer run")
+    return Run(str(bundle.path), full["tokens"].to_numpy(), full["duration_ns"].to_numpy())

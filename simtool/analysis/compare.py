@@ -1,0 +1,174 @@
+"""Is one arm really faster than another? A ratio with a 95 % interval, and the answer in words.
+
+With repetitions the unit is the run: log ratios of paired runs (interleaved recordings, in the order given) under
+Student's t; unpaired runs under Welch's. With one run each the unit is a block of consecutive steps, because steps
+of a run are autocorrelated (Künsch 1989, moving-block bootstrap); that interval cannot see drift between runs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from simtool.analysis.arms import Arm, Run
+from simtool.units import NS_PER_S
+
+CONFIDENCE = 0.95
+_RESAMPLES = 2000
+_MAX_REPETITIONS = 1000
+
+
+class Metric(StrEnum):
+    """What is compared, both at full occupancy."""
+
+    TOKENS_PER_S = "tokens_per_s"
+    STEP_TIME = "step_time"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """other / baseline. ratio, low, high: the metric's ratio and its 95 % interval. needed: repetitions (or, with
+    one run each, times as many steps) at which an effect of this size would be resolved; None: beyond any plan.
+    """
+
+    metric: Metric
+    baseline: str
+    other: str
+    ratio: float
+    low: float
+    high: float
+    repetitions: int
+    method: str
+    needed: int | None
+
+    @property
+    def resolved(self) -> bool:
+        """Whether the interval leaves out "no difference"."""
+        return not self.low <= 1.0 <= self.high
+
+    @property
+    def verdict(self) -> str:
+        """One sentence: what can be said, and if nothing, what it would take."""
+        interval = f"95 % interval {_percent(self.low)} to {_percent(self.high)}"
+        if self.resolved:
+            return f"{self.other} {self._effect()} {self.baseline} ({interval}; {self.method})"
+        return f"cannot tell {self.other} from {self.baseline}: {interval} spans zero; {self._remedy()} ({self.method})"
+
+    def _effect(self) -> str:
+        size = f"{abs(self.ratio - 1) * 100:.1f} %"
+        faster = (self.ratio > 1) == (self.metric is Metric.TOKENS_PER_S)
+        if self.metric is Metric.TOKENS_PER_S:
+            return f"gives {size} {'more' if faster else 'fewer'} tokens/s than"
+        return f"has {size} {'shorter' if faster else 'longer'} steps than"
+
+    def _remedy(self) -> str:
+        if self.needed is None:
+            return "no affordable number of repetitions would settle an effect this small"
+        if self.repetitions == 1:
+            return f"about {self.needed} times as many steps, or repetitions, would be needed"
+        return f"about {max(self.needed - self.repetitions, 1)} more repetitions would be needed"
+
+
+def metric_value(run: Run, metric: Metric) -> float:
+    """Return tokens per second, or ns per step, of one run at full occupancy."""
+    if metric is Metric.TOKENS_PER_S:
+        return float(run.tokens.sum() * NS_PER_S / run.duration_ns.sum())
+    return float(run.duration_ns.mean())
+
+
+def compare(baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, seed: int = 0) -> Comparison:
+    """Compare two arms; see the module's text for the method. The seed is the bootstrap's."""
+    counts = len(baseline.runs), len(other.runs)
+    if min(counts) < 2:
+        return _compare_steps(baseline, other, metric, seed)
+    first, second = (np.log([metric_value(run, metric) for run in arm.runs]) for arm in (baseline, other))
+    if counts[0] == counts[1]:
+        difference = second - first
+        mean, error, freedom = float(difference.mean()), _standard_error(difference), counts[0] - 1.0
+        method = f"paired t on {counts[0]} repetitions"
+    else:
+        mean = float(second.mean() - first.mean())
+        errors = _standard_error(first), _standard_error(second)
+        error = math.hypot(*errors)
+        freedom = _welch_freedom(errors, counts)
+        method = f"Welch's t on {counts[0]} and {counts[1]} repetitions"
+    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+    count = min(counts)
+    return Comparison(
+        metric,
+        baseline.label,
+        other.label,
+        math.exp(mean),
+        math.exp(mean - half),
+        math.exp(mean + half),
+        count,
+        method,
+        _repetitions_needed(mean, error * math.sqrt(count)),
+    )
+
+
+def block_length(values: NDArray[np.generic]) -> int:
+    """Return the bootstrap's block: n^(1/3), longer while the series is still correlated, at most n / 4."""
+    count = len(values)
+    length = math.ceil(count ** (1 / 3))
+    centred = values.astype(np.float64) - values.mean()
+    power = float(centred @ centred)
+    while power and length < count // 4 and float(centred[length:] @ centred[:-length]) / power > 2 / math.sqrt(count):
+        length += 1
+    return int(max(min(length, count // 4), 1))
+
+
+def bootstrap(run: Run, metric: Metric, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Return the metric of resampled runs made of blocks of consecutive steps: [_RESAMPLES]."""
+    count, length = len(run.tokens), block_length(run.duration_ns)
+    starts = rng.integers(0, count - length + 1, size=(_RESAMPLES, math.ceil(count / length)))
+    tokens, durations = (_block_sums(values, length)[starts].sum(axis=1) for values in (run.tokens, run.duration_ns))
+    if metric is Metric.TOKENS_PER_S:
+        return np.asarray(tokens * NS_PER_S / durations, np.float64)
+    return np.asarray(durations / (starts.shape[1] * length), np.float64)
+
+
+def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comparison:
+    first, second = baseline.runs[0], other.runs[0]
+    resampled = np.log(bootstrap(second, metric, np.random.default_rng((seed, 1))))
+    resampled -= np.log(bootstrap(first, metric, np.random.default_rng((seed, 0))))
+    mean = math.log(metric_value(second, metric) / metric_value(first, metric))
+    low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    half = float(high - low) / 2
+    needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(_MAX_REPETITIONS) else None
+    method = f"one run each, blocks of {len(first.tokens)} and {len(second.tokens)} steps; blind to drift between runs"
+    ratio, bounds = math.exp(mean), (math.exp(float(low)), math.exp(float(high)))
+    return Comparison(metric, baseline.label, other.label, ratio, *bounds, 1, method, needed)
+
+
+def _block_sums(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Sums of all runs of `length` consecutive values: [n - length + 1]."""
+    total = np.concatenate(([0], np.cumsum(values)))
+    return np.asarray(total[length:] - total[:-length], np.int64)
+
+
+def _standard_error(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values)))
+
+
+def _welch_freedom(errors: tuple[float, float], counts: tuple[int, int]) -> float:
+    squares = [error**2 for error in errors]
+    spread = sum(square**2 / (count - 1) for square, count in zip(squares, counts, strict=True))
+    return sum(squares) ** 2 / spread if spread else float(min(counts) - 1)
+
+
+def _repetitions_needed(mean: float, deviation: float) -> int | None:
+    """Smallest number of repetitions at which the t interval of this mean and spread would leave out zero."""
+    counts = np.arange(2, _MAX_REPETITIONS + 1)
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, counts - 1) * deviation / np.sqrt(counts)
+    enough = counts[half < abs(mean)]
+    return int(enough[0]) if len(enough) else None
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"
