@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simtool import errors
 from simtool.engine import cpu_channel
 from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Field, Launch, Ready, Ring, Upload
-from simtool.engine.device import Event, HostArray, WorkTiming, as_array
+from simtool.engine.device import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.errors import DeviceError, SimtoolError
 from simtool.step.ops import Lane
@@ -57,10 +56,11 @@ class CpuDownload:
 class CpuDevice:
     """A device process, alive from construction to `close`. Not for use from several threads.
 
-    pid: of the device process. Construction blocks until the models are loaded; raises what loading raises.
+    Construction blocks until the models are loaded; raises what loading raises.
     """
 
     name = "cpu"
+    executors = ONE_EXECUTOR
 
     def __init__(self, spec: RunnerSpec) -> None:
         cpu_channel.check_clock()
@@ -134,6 +134,8 @@ class CpuDevice:
         args = (spec, their_commands, their_reports, self._staging.name, self._results.name)
         self._process = context.Process(target=_serve, args=args, name="simtool-device", daemon=True)
         self._process.start()
+        assert self._process.pid is not None, "a started process has an id"
+        self.pids = (self._process.pid,)
         # with our copies of its ends closed, a dead process reads as end of file on both sides
         their_commands.close()
         their_reports.close()
@@ -142,7 +144,6 @@ class CpuDevice:
         except BaseException:
             self.close()
             raise
-        self.pid = self._process.pid
 
     def _stage(self, work: str, size: int) -> int:
         if size > self._ring.capacity:
@@ -218,13 +219,11 @@ def _serve(*args: Any) -> None:
 
 def _error(report: Failed, work: str) -> SimtoolError:
     """The process's exception as one of ours; where it failed goes into a note."""
-    kind = getattr(errors, report.kind, None)
-    ours = isinstance(kind, type) and issubclass(kind, SimtoolError)
-    error: SimtoolError
-    if ours and work == _LOADING:
-        error = kind(report.message)
+    known = {cls.__name__: cls for cls in SimtoolError.__subclasses__()}
+    if report.kind in known and work == _LOADING:
+        error = known[report.kind](report.message)
     else:
-        what = report.message if ours else f"{report.kind}: {report.message}"
+        what = report.message if report.kind in known else f"{report.kind}: {report.message}"
         error = DeviceError(f"the device process failed in {work!r}: {what}")
     error.add_note(report.traceback)
     return error

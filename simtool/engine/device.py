@@ -47,7 +47,9 @@ class WorkTiming:
 class Download(Protocol):
     """A read-back under way."""
 
-    event: Event
+    @property
+    def event(self) -> Event:
+        """The copy's event."""
 
     def wait(self) -> dict[str, NDArray[np.generic]]:
         """Block until the copy is done and return the arrays by name."""
@@ -57,13 +59,16 @@ class Device(Protocol):
     """One accelerator, or the other CPU core, running one Runner.
 
     name: "cpu", "cuda", ... hardware: what the machine calls it. info: what the host must know of the models.
-    now_ns: the host's clock, the one that `timings` are on.
+    now_ns: the host's clock, the one that `timings` are on. executors: lane -> what runs it in order; lanes of one
+    executor never overlap. pids: helper processes, whose CPU time is the run's own.
     """
 
     name: str
     hardware: str
     info: RunnerInfo
     now_ns: Callable[[], int]
+    executors: Mapping[str, str]
+    pids: tuple[int, ...]
 
     def upload(self, work: str, flow: int, arrays: Mapping[str, HostArray], after: Sequence[Event] = ()) -> Event:
         """Enqueue host -> device copies on the prepare stream; the Runner then finds the tensors by name."""
@@ -83,6 +88,10 @@ class Device(Protocol):
     def close(self) -> None:
         """Release the device; later calls are errors."""
 
+
+#: Device lanes that share one processor, and device lanes that are streams of their own.
+ONE_EXECUTOR: Mapping[str, str] = {lane.value: "device" for lane in (Lane.PREPARE, Lane.COMPUTE, Lane.COPY)}
+EXECUTOR_PER_LANE: Mapping[str, str] = {lane: lane for lane in ONE_EXECUTOR}
 
 DEVICE_NAMES = ("cpu", "cuda", "npu")
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from simtool.engine.device import Event, HostArray, WorkTiming, as_array
+from simtool.engine.device import EXECUTOR_PER_LANE, ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
 from simtool.engine.runner import Runner, to_numpy
 from simtool.errors import DeviceError
 from simtool.step.ops import CATALOGUE, Lane
@@ -58,6 +58,7 @@ class TimedDevice:
 
     name = "timed"
     hardware = "virtual clock"
+    pids: tuple[int, ...] = ()
 
     def __init__(
         self,
@@ -68,6 +69,7 @@ class TimedDevice:
         one_executor: bool = False,
     ) -> None:
         self.info = runner.info
+        self.executors = ONE_EXECUTOR if one_executor else EXECUTOR_PER_LANE
         self.now_ns = VirtualClock() if clock is None else clock
         self._runner, self._durations_ns, self._one_executor = runner, durations_ns, one_executor
         self._free_ns: dict[Lane | None, int] = {}

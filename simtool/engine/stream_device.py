@@ -1,0 +1,185 @@
+"""An accelerator in this process: three streams, events with times, copies through pinned memory.
+
+Written against torch's device-agnostic API (torch.accelerator, torch.Stream, torch.Event), so cuda and npu share it.
+Events tell only how far apart they are: an anchor event, whose host time is known, puts them on the host's clock.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simtool.engine.device import EXECUTOR_PER_LANE, Event, HostArray, WorkTiming, as_array
+from simtool.engine.runner import load_runner
+from simtool.engine.spec import RunnerSpec
+from simtool.errors import DeviceError
+from simtool.step.ops import Lane
+from simtool.units import NS_PER_MS, NS_PER_S
+
+#: Event distances are float32 milliseconds and the two clocks drift: a fresh anchor keeps both errors below a us.
+_ANCHOR_LASTS_NS = NS_PER_S // 4
+_ANCHOR_TRIES = 5
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Work on a stream, between two timed events."""
+
+    event: Event
+    start: torch.Event
+    end: torch.Event
+    bytes: int
+
+
+@dataclass(frozen=True)
+class StreamDownload:
+    """Pinned tensors that hold the outputs once their event has passed."""
+
+    event: Event
+    end: torch.Event
+    pinned: dict[str, Tensor]
+
+    def wait(self) -> dict[str, NDArray[np.generic]]:
+        """Block until the copy is done and return the arrays."""
+        self.end.synchronize()
+        return {name: tensor.numpy() for name, tensor in self.pinned.items()}
+
+
+class StreamDevice:
+    """One cuda or npu device and the Runner on it. Raises DeviceError when there is none of that name."""
+
+    executors = EXECUTOR_PER_LANE
+    pids: tuple[int, ...] = ()
+
+    def __init__(self, name: str, spec: RunnerSpec) -> None:
+        self.name = name
+        self._device = _find(name)
+        self.hardware = str(torch.get_device_module(self._device).get_device_name())
+        self.now_ns: Callable[[], int] = time.perf_counter_ns
+        self._runner = load_runner(spec, name)
+        self.info = self._runner.info
+        torch.accelerator.synchronize()
+        self._streams = {lane: torch.Stream(self._device) for lane in (Lane.PREPARE, Lane.COMPUTE, Lane.COPY)}
+        self._running: dict[int, _Work] = {}
+        self._issued = 0
+        self._closed = False
+        self._anchor, self._anchor_ns = self._new_anchor()
+
+    def upload(self, work: str, flow: int, arrays: Mapping[str, HostArray], after: Sequence[Event] = ()) -> Event:
+        """Pin the arrays and copy them on the prepare stream."""
+        host = {name: torch.from_numpy(as_array(name, values)).pin_memory() for name, values in arrays.items()}
+
+        def copy() -> None:
+            inputs = {name: tensor.to(self._device, non_blocking=True) for name, tensor in host.items()}
+            for tensor in inputs.values():
+                tensor.record_stream(self._streams[Lane.COMPUTE])
+            self._runner.put(inputs, host)
+
+        return self._run(work, flow, Lane.PREPARE, after, copy, sum(tensor.nbytes for tensor in host.values())).event
+
+    def launch(self, work: str, flow: int, after: Sequence[Event] = ()) -> Event:
+        """Enqueue the kernels of the Runner's method `work` on the compute stream."""
+        return self._run(work, flow, Lane.COMPUTE, after, lambda: self._runner.run(work)).event
+
+    def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> StreamDownload:
+        """Copy named outputs into pinned memory on the copy stream."""
+        outputs = {name: self._runner.output(name) for name in names}
+        pinned = {name: torch.empty(x.shape, dtype=_readable(x.dtype), pin_memory=True) for name, x in outputs.items()}
+
+        def copy() -> None:
+            for name, output in outputs.items():
+                # converted on the device: a conversion on the way would stop the copy from being asynchronous
+                converted = output.to(pinned[name].dtype)
+                pinned[name].copy_(converted, non_blocking=True)
+                output.record_stream(self._streams[Lane.COPY])
+
+        done = self._run(work, flow, Lane.COPY, after, copy, sum(tensor.nbytes for tensor in pinned.values()))
+        return StreamDownload(done.event, done.end, pinned)
+
+    def wait(self, event: Event) -> None:
+        """Block until that work is done."""
+        work = self._running.get(event.index)
+        if work is not None:
+            work.end.synchronize()
+
+    def timings(self) -> list[WorkTiming]:
+        """Return the timings of the works whose end has passed; takes a new anchor when the streams are idle."""
+        finished = [work for work in self._running.values() if work.end.query()]
+        timings = [self._timing(work) for work in finished]
+        for work in finished:
+            del self._running[work.event.index]
+        if not self._running and not self._closed and self.now_ns() - self._anchor_ns > _ANCHOR_LASTS_NS:
+            self._anchor, self._anchor_ns = self._new_anchor()
+        return timings
+
+    def close(self) -> None:
+        """Wait for what runs and refuse later work."""
+        if not self._closed:
+            self._closed = True
+            torch.accelerator.synchronize()
+
+    def _run(
+        self, work: str, flow: int, lane: Lane, after: Sequence[Event], enqueue: Callable[[], None], moved: int = 0
+    ) -> _Work:
+        if self._closed:
+            raise DeviceError(f"{work!r} was asked of a closed device; open another")
+        stream = self._streams[lane]
+        start, end = self._timed_event(), self._timed_event()
+        for event in after:
+            if event.index in self._running:
+                stream.wait_event(self._running[event.index].end)
+        with stream:
+            start.record(stream)
+            enqueue()
+            end.record(stream)
+        running = _Work(Event(self._issued, flow, work, lane), start, end, moved)
+        self._running[self._issued] = running
+        self._issued += 1
+        return running
+
+    def _timing(self, work: _Work) -> WorkTiming:
+        start_ns, end_ns = (
+            self._anchor_ns + round(self._anchor.elapsed_time(event) * NS_PER_MS) for event in (work.start, work.end)
+        )
+        event = work.event
+        return WorkTiming(event.flow, event.work, event.lane, start_ns, end_ns, work.bytes)
+
+    def _new_anchor(self) -> tuple[torch.Event, int]:
+        """An event and its time on the host's clock: the tightest of a few tries, taken on an idle stream."""
+        stream = self._streams[Lane.COMPUTE]
+        best: tuple[int, torch.Event, int] | None = None
+        for _ in range(_ANCHOR_TRIES):
+            event = self._timed_event()
+            before_ns = self.now_ns()
+            event.record(stream)
+            event.synchronize()
+            width_ns = self.now_ns() - before_ns
+            if best is None or width_ns < best[0]:
+                best = (width_ns, event, before_ns + width_ns // 2)
+        assert best is not None
+        return best[1:]
+
+    def _timed_event(self) -> torch.Event:
+        return torch.Event(self._device, enable_timing=True)
+
+
+def _find(name: str) -> torch.device:
+    if name == "npu" and importlib.util.find_spec("torch_npu") is not None:
+        importlib.import_module("torch_npu")
+    found = torch.accelerator.current_accelerator(check_available=True)
+    if found is None or found.type != name:
+        have = f"torch sees {found.type!r}" if found is not None else "torch sees no accelerator"
+        raise DeviceError(f"device {name!r} is not there ({have}); use --device cpu, or install its driver and torch")
+    return torch.device(name, torch.accelerator.current_device_index())
+
+
+def _readable(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
