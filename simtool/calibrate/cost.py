@@ -1,0 +1,94 @@
+"""How long one piece of work takes: a line in its features, what the line left over, and how good it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from simtool.errors import ProfileError
+
+
+@dataclass(frozen=True)
+class Quality:
+    """What a cost was fitted on and how well it does.
+
+    n: observations. mean_ns, p50_ns, p99_ns: of the observed durations. r2: share of their variance explained; None
+    when they do not vary. held_out_error: mean |error| on blocks kept out of the fit, as a share of their mean
+    duration; held_out_bias: the mean signed error (observed minus predicted), likewise; None when too few.
+    """
+
+    n: int
+    mean_ns: float
+    p50_ns: float
+    p99_ns: float
+    r2: float | None = None
+    held_out_error: float | None = None
+    held_out_bias: float | None = None
+
+
+@dataclass(frozen=True)
+class Cost:
+    """duration = intercept_ns + sum over features of per_feature_ns[feature] x feature.
+
+    residuals_ns: observed minus predicted, in time order, for block resampling. ranges: feature -> the smallest and
+    largest value that was observed; a prediction outside them is an extrapolation.
+    """
+
+    intercept_ns: float
+    per_feature_ns: Mapping[str, float] = field(default_factory=dict)
+    residuals_ns: tuple[int, ...] = ()
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    quality: Quality | None = None
+
+    def predict(self, features: Mapping[str, float]) -> float:
+        """Return the expected duration in ns."""
+        return self.intercept_ns + sum(slope * features[name] for name, slope in self.per_feature_ns.items())
+
+    def outside(self, features: Mapping[str, float]) -> list[str]:
+        """Return the features whose value lies outside what was observed."""
+        return [name for name, (low, high) in self.ranges.items() if not low <= features[name] <= high]
+
+    def scaled(self, factor: float) -> Cost:
+        """Return the cost times a factor, its residuals too."""
+        return replace(
+            self,
+            intercept_ns=self.intercept_ns * factor,
+            per_feature_ns={name: slope * factor for name, slope in self.per_feature_ns.items()},
+            residuals_ns=tuple(round(residual * factor) for residual in self.residuals_ns),
+        )
+
+    def shifted(self, delta_ns: float) -> Cost:
+        """Return the cost plus a constant."""
+        return replace(self, intercept_ns=self.intercept_ns + delta_ns)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {
+            "intercept_ns": self.intercept_ns,
+            "per_feature_ns": dict(self.per_feature_ns),
+            "ranges": {name: list(ends) for name, ends in self.ranges.items()},
+            "quality": asdict(self.quality) if self.quality else None,
+            "residuals_ns": list(self.residuals_ns),
+        }
+
+    @classmethod
+    def from_dict(cls, table: object, source: str) -> Cost:
+        """Build a cost from parsed JSON; raises ProfileError naming the source."""
+        if not isinstance(table, dict):
+            raise ProfileError(f"{source}: is {table!r}; expected a cost (intercept_ns, per_feature_ns, ...)")
+        if set(table) != {"intercept_ns", "per_feature_ns", "ranges", "quality", "residuals_ns"}:
+            raise ProfileError(f"{source}: has keys {', '.join(sorted(table))}; calibrate it anew")
+        try:
+            return cls(
+                float(table["intercept_ns"]),
+                {str(name): float(slope) for name, slope in table["per_feature_ns"].items()},
+                tuple(int(residual) for residual in table["residuals_ns"]),
+                {str(name): (float(low), float(high)) for name, (low, high) in table["ranges"].items()},
+                Quality(**table["quality"]) if table["quality"] else None,
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ProfileError(f"{source}: is not a cost ({error}); calibrate it anew") from error
+
+
+#: Work that takes no time at all.
+FREE = Cost(0.0)

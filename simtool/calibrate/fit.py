@@ -1,0 +1,134 @@
+"""Trace -> Profile: fit every cost of recorded runs. Runs of several placements may be pooled: together they price
+ops that no single placement runs, and sizes that no single one reaches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+from simtool import __version__
+from simtool.calibrate.cost import FREE, Cost
+from simtool.calibrate.linear import fit_cost
+from simtool.calibrate.observe import Observations, Table
+from simtool.calibrate.predictor import fit_predictor
+from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.calibrate.steps import read_steps
+from simtool.errors import ProfileError
+from simtool.step.ops import CATALOGUE, DeviceWork, Op
+from simtool.trace.bundle import Bundle
+
+#: On a CPU one device process runs all three device lanes in order; elsewhere each lane is a stream of its own.
+_ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
+_STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
+_WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
+
+
+def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: str) -> Profile:
+    """Fit a profile to recorded bundles of one device.
+
+    command, created (ISO date): provenance. Raises ProfileError when the bundles are of different devices,
+    TraceError when one holds no steps to fit.
+    """
+    device, device_name = _one_device(bundles)
+    executors = _ONE_PROCESS if device == "cpu" else _STREAMS
+    seen = Observations()
+    for bundle in bundles:
+        seen.add_run(read_steps(bundle), bundle.table("requests")["arrival_ns"], executors)
+    predictor = fit_predictor(list(bundles))
+    return Profile(
+        name,
+        device,
+        device_name,
+        executors,
+        _steps(seen, "prefill"),
+        _steps(seen, "decode"),
+        fit_cost(seen.loop_gap, ()) if seen.loop_gap else FREE,
+        predictor,
+        Provenance(
+            command,
+            created,
+            __version__,
+            tuple(_describe(bundle) for bundle in bundles),
+            warnings=tuple(_warnings(bundles, seen, has_predictor=predictor is not None)),
+        ),
+    )
+
+
+def content_hash(bundle: Bundle) -> str:
+    """Return the SHA-256 over a bundle's files, by name."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in bundle.path.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(bundle.path).as_posix()}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _one_device(bundles: Sequence[Bundle]) -> tuple[str, str]:
+    if not bundles:
+        raise ProfileError("no bundle given; expected one or more recorded bundles")
+    devices = {(bundle.manifest.device, bundle.manifest.device_name): bundle.path for bundle in bundles}
+    if len(devices) > 1:
+        listed = "; ".join(f"{path}: {device} {name}" for (device, name), path in devices.items())
+        raise ProfileError(f"bundles of different devices ({listed}); calibrate each device by itself")
+    return next(iter(devices))
+
+
+def _steps(seen: Observations, kind: str) -> StepCosts:
+    host = {op: _host(seen, kind, CATALOGUE[op]) for seen_kind, op in seen.pre if seen_kind == kind}
+    device = {
+        work: WorkCost(fit_cost(values, _WORKS[work].features), _constant(seen.queue, (kind, work), (kind,)))
+        for (seen_kind, work), values in seen.duration.items()
+        if seen_kind == kind
+    }
+    return StepCosts(host, device)
+
+
+def _host(seen: Observations, kind: str, op: Op) -> HostCost:
+    key = (kind, op.name)
+    launches = {work.name: _constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
+    pre = fit_cost(seen.pre[key], op.features)
+    if not op.blocks:
+        return HostCost(pre, launches=launches)
+    post = fit_cost(seen.post[key], op.features) if seen.post[key] else FREE
+    return HostCost(pre, post, _constant(seen.wake, key, (kind,)), launches)
+
+
+def _constant(table: Table, *keys: tuple[str, ...]) -> Cost:
+    """The cost under the first key prefix with observations; free when none was ever seen."""
+    for prefix in keys:
+        found = [o for key, values in table.items() if key[: len(prefix)] == prefix for o in values]
+        if found:
+            return fit_cost(found, ())
+    return FREE
+
+
+def _describe(bundle: Bundle) -> dict[str, object]:
+    manifest = bundle.manifest
+    placement = str(manifest.placement["name"]) if manifest.placement else None
+    return {
+        "name": bundle.path.name,
+        "sha256": content_hash(bundle),
+        "origin": manifest.origin,
+        "placement": placement,
+        "concurrency": manifest.concurrency,
+        "sl": manifest.sl,
+        "complete": manifest.complete,
+    }
+
+
+def _warnings(bundles: Sequence[Bundle], seen: Observations, *, has_predictor: bool) -> Iterable[str]:
+    for bundle in bundles:
+        if not bundle.manifest.complete:
+            yield f"{bundle.path.name}: is incomplete; what was flushed is used"
+        if bundle.manifest.origin != "live":
+            yield f"{bundle.path.name}: is {bundle.manifest.origin}, not a live recording"
+    if not has_predictor:
+        yield "no validate-time predictor: validate rows never varied; add a bundle whose placement prunes"
+    if not any(kind == "prefill" for kind, _ in seen.pre):
+        yield "no prefill step: a replay needs one; add a whole recording"
+    scarce = [
+        f"{op} ({len(values)})" for (kind, op), values in seen.pre.items() if kind == "decode" and len(values) < 30
+    ]
+    if scarce:
+        yield f"fewer than 30 observations of {', '.join(scarce)}; record longer"

@@ -1,0 +1,98 @@
+"""Fit a cost to observed durations: non-negative least squares that keeps the mean and shrugs off outliers.
+
+Two passes. The first fits every observation. The second fits again with each observation pulled to within Tukey's
+far-out fence (three interquartile ranges) of the first line, so that a preempted op cannot tilt the slopes. The
+intercept then moves until the mean residual over ALL observations is zero: throughput depends on means, so what the
+outliers cost must stay in the prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from simtool.calibrate.cost import Cost, Quality
+
+_FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
+_BLOCK = 16  # consecutive observations kept together when every second block is held out
+_MIN_HELD_OUT = 8
+_MAX_RESIDUALS = 2048
+
+_Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One measured duration (or offset) and the features of the step that it was measured in."""
+
+    value_ns: int
+    features: Mapping[str, float]
+
+
+def fit_cost(observations: Sequence[Observation], features: Sequence[str]) -> Cost:
+    """Return the cost of work whose duration grows with `features`; needs one observation or more, in time order.
+
+    A feature that never varied cannot be told from the intercept: its share stays there, and `ranges` says so.
+    """
+    values = np.array([observation.value_ns for observation in observations], dtype=np.float64)
+    columns = np.array([[o.features[name] for name in features] for o in observations], dtype=np.float64)
+    columns = columns.reshape(len(values), len(features))
+    line = _fit(columns, values)
+    residuals = values - _predict(columns, line)
+    return Cost(
+        float(line[0]),
+        {name: float(slope) for name, slope in zip(features, line[1:], strict=True) if slope > 0},
+        tuple(int(residual) for residual in np.rint(residuals[-_MAX_RESIDUALS:])),
+        {name: (float(c.min()), float(c.max())) for name, c in zip(features, columns.T, strict=True)},
+        _quality(columns, values, residuals),
+    )
+
+
+def fit_nonnegative(columns: _Reals, values: _Reals) -> _Reals:
+    """Return [intercept, slopes...], none below zero, of the least-squares line; columns: [n, k], values: [n]."""
+    design = np.column_stack([np.ones(len(values)), columns])
+    scale = np.maximum(design.max(axis=0), 1e-300)  # nnls picks columns by gradient, so they must be of one size
+    return np.asarray(nnls(design / scale, values)[0] / scale, dtype=np.float64)
+
+
+def _fit(columns: _Reals, values: _Reals) -> _Reals:
+    varies = np.ptp(columns, axis=0) > 0
+    line = np.zeros(columns.shape[1] + 1)
+    if not varies.any():
+        line[0] = values.mean()
+        return line
+    used = columns[:, varies]
+    first = _predict(used, fit_nonnegative(used, values))
+    low, high = np.quantile(values - first, (0.25, 0.75))
+    reach = _FENCE_IQR * (high - low)
+    fitted = fit_nonnegative(used, np.clip(values, first + low - reach, first + high + reach))
+    fitted[0] = max(fitted[0] + (values - _predict(used, fitted)).mean(), 0.0)
+    line[np.concatenate([[True], varies])] = fitted
+    return line
+
+
+def _predict(columns: _Reals, line: _Reals) -> _Reals:
+    return np.asarray(line[0] + columns @ line[1:], dtype=np.float64)
+
+
+def _quality(columns: _Reals, values: _Reals, residuals: _Reals) -> Quality:
+    spread = float(((values - values.mean()) ** 2).sum())
+    r2 = 1.0 - float((residuals**2).sum()) / spread if spread > 0 else None
+    p50, p99 = np.quantile(values, (0.5, 0.99))
+    error, bias = _held_out(columns, values)
+    return Quality(len(values), float(values.mean()), float(p50), float(p99), r2, error, bias)
+
+
+def _held_out(columns: _Reals, values: _Reals) -> tuple[float | None, float | None]:
+    """Fit on every second block of consecutive observations, judge on the others."""
+    block = max(1, min(_BLOCK, len(values) // 4))
+    judged = np.arange(len(values)) // block % 2 == 1
+    mean = abs(float(values[judged].mean())) if judged.any() else 0.0
+    if judged.sum() < _MIN_HELD_OUT or mean == 0:
+        return None, None
+    errors = values[judged] - _predict(columns[judged], _fit(columns[~judged], values[~judged]))
+    return float(np.abs(errors).mean()) / mean, float(errors.mean()) / mean

@@ -1,0 +1,107 @@
+"""Steps -> observations: every duration, launch offset, wake-up and gap that a profile has a cost for.
+
+What cannot be seen is left out, not guessed: a launch offset shows only when the device was idle, the distance
+behind earlier work only when it was not, a wake-up only when the host really waited.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from simtool.calibrate.linear import Observation
+from simtool.calibrate.steps import OpRecord, StepRecord, WorkRecord
+
+#: Observations by the kind of step and the names of op and device work.
+Table = defaultdict[tuple[str, ...], list[Observation]]
+_LATE_LAUNCH = 0.95
+
+
+@dataclass(frozen=True)
+class Start:
+    """When one piece of device work started, and what it may have waited for. Times in ns.
+
+    busy_until_ns: when its executor, and the work whose data it needs, were done.
+    """
+
+    key: tuple[str, str, str]
+    op_start_ns: int
+    pre_end_ns: int
+    busy_until_ns: int
+    start_ns: int
+    features: Mapping[str, float]
+
+
+@dataclass
+class Observations:
+    """Keys: pre, post, wake (kind, op); duration, queue (kind, work); launch (kind, op, work)."""
+
+    pre: Table = field(default_factory=lambda: defaultdict(list))
+    post: Table = field(default_factory=lambda: defaultdict(list))
+    wake: Table = field(default_factory=lambda: defaultdict(list))
+    duration: Table = field(default_factory=lambda: defaultdict(list))
+    launch: Table = field(default_factory=lambda: defaultdict(list))
+    queue: Table = field(default_factory=lambda: defaultdict(list))
+    loop_gap: list[Observation] = field(default_factory=list)
+
+    def add_run(self, steps: list[StepRecord], arrivals_ns: Iterable[int], executors: Mapping[str, str]) -> None:
+        """Add one recorded run, in time order. A gap in which a request arrived may be sleep, and is left out."""
+        for step in steps:
+            for op in step.ops:
+                self._add_host(step, op)
+        self._add_starts(_starts(steps, executors))
+        arrivals = np.sort(np.fromiter(arrivals_ns, dtype=np.int64))
+        for before, after in pairwise(steps):
+            first, last = np.searchsorted(arrivals, (before.end_ns, after.start_ns))
+            if first == last and after.step == before.step + 1:
+                self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}))
+
+    def _add_host(self, step: StepRecord, record: OpRecord) -> None:
+        key, features = (step.kind, record.op.name), step.features
+        self.pre[key].append(Observation(record.pre_end_ns - record.start_ns, features))
+        for work in record.works:
+            self.duration[step.kind, work.name].append(Observation(work.end_ns - work.start_ns, features))
+        if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not record.works:
+            return
+        self.post[key].append(Observation(record.end_ns - record.wait_end_ns, features))
+        done_ns = record.works[-1].end_ns
+        if done_ns > record.wait_start_ns:
+            self.wake[key].append(Observation(record.wait_end_ns - done_ns, features))
+
+    def _add_starts(self, starts: list[Start]) -> None:
+        """Sort starts into those that show the launch (device idle) and those that show the queue (device busy)."""
+        queued = []
+        for start in starts:
+            if start.busy_until_ns <= start.op_start_ns:
+                self.launch[start.key].append(Observation(start.start_ns - start.pre_end_ns, start.features))
+            else:
+                queued.append(start)
+        late = {key: np.quantile([o.value_ns for o in seen], _LATE_LAUNCH) for key, seen in self.launch.items()}
+        for start in queued:
+            kind, op, work = start.key
+            offset = late.get(start.key, max((v for k, v in late.items() if k[:2] == (kind, op)), default=0.0))
+            if start.busy_until_ns >= max(start.op_start_ns, start.pre_end_ns + offset):
+                self.queue[kind, work].append(Observation(start.start_ns - start.busy_until_ns, start.features))
+
+
+def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start]:
+    starts = []
+    free: dict[str, int] = defaultdict(int)
+    for step in steps:
+        giver: dict[str, WorkRecord] = {}
+        for record in step.ops:
+            after = [giver[need].end_ns for need in record.op.needs if need in giver]
+            for work in record.works:
+                executor = executors[work.lane]
+                busy_until = max(free[executor], *after, 0)
+                key = (step.kind, record.op.name, work.name)
+                starts.append(Start(key, record.start_ns, record.pre_end_ns, busy_until, work.start_ns, step.features))
+                free[executor] = work.end_ns
+                after.append(work.end_ns)
+            if record.works:
+                giver.update(dict.fromkeys(record.op.gives, record.works[-1]))
+    return starts

@@ -1,0 +1,86 @@
+"""What if an op cost something else: `decide=0`, `fill_varlen=x0.5`, `build_varlen=+200us`, `device.target=4ms`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from simtool.calibrate.cost import Cost
+from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
+from simtool.errors import UsageError
+from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US
+
+_UNITS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
+_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_FACTOR = re.compile(rf"x{_NUMBER}")
+_TIME = re.compile(rf"([+-]?){_NUMBER}(ns|us|ms|s)")
+
+_Change = Callable[[Cost], Cost]
+
+
+def with_change(profile: Profile, text: str) -> Profile:
+    """Return the profile with one change, `NAME=VALUE`, applied and noted in its provenance.
+
+    NAME: a host op, device work, or loop_gap; `device.NAME` or `host.NAME` where both have the name (a bare name means
+    the host op). VALUE: a time (`0`, `300us`: instead of what was measured), `+200us` or `-50us`, or a factor `x0.5`.
+    A time set or added counts once an op: before its wait. Raises UsageError on anything else.
+    """
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"{text!r} is not a change; expected NAME=VALUE, such as decide=0 or fill_varlen=x0.5")
+    change, rest = _parse(text, value)
+    provenance = replace(profile.provenance, changes=(*profile.provenance.changes, text))
+    profile = replace(profile, provenance=provenance)
+    if name == "loop_gap":
+        return replace(profile, loop_gap=change(profile.loop_gap))
+    lane, bare = _resolve(profile, name)
+    if lane == "host":
+        return _each_kind(profile, lambda steps: replace(steps, host=_in_host(steps.host, bare, change, rest)))
+    return _each_kind(profile, lambda steps: replace(steps, device=_in_device(steps.device, bare, change)))
+
+
+def _parse(text: str, value: str) -> tuple[_Change, _Change]:
+    """The change of the op's first part, and that of the part after its wait."""
+    if factor := _FACTOR.fullmatch(value):
+        by = float(factor.group(1))
+        return (lambda cost: cost.scaled(by)), (lambda cost: cost.scaled(by))
+    match = _TIME.fullmatch("0ns" if value == "0" else value)
+    if match is None:
+        raise UsageError(f"{text!r}: {value!r} is no cost; expected 0, a time such as 300us, +200us, or a factor x0.5")
+    sign, number, unit = match.groups()
+    time_ns = float(number) * _UNITS[unit]
+    if sign:
+        return (lambda cost: cost.shifted(-time_ns if sign == "-" else time_ns)), (lambda cost: cost)
+    return (lambda _: Cost(time_ns)), (lambda _: Cost(0.0))
+
+
+def _resolve(profile: Profile, name: str) -> tuple[str, str]:
+    kinds = (profile.prefill, profile.decode)
+    hosts = sorted({op for steps in kinds for op in steps.host})
+    works = sorted({work for steps in kinds for work in steps.device})
+    lane, _, bare = name.rpartition(".")
+    if lane in ("", "host") and bare in hosts:
+        return "host", bare
+    if lane in ("", "device") and bare in works:
+        return "device", bare
+    known = ", ".join([*hosts, *(f"device.{work}" for work in works), "loop_gap"])
+    raise UsageError(f"profile {profile.name} has no cost {name!r} to change; it has {known}")
+
+
+def _each_kind(profile: Profile, edit: Callable[[StepCosts], StepCosts]) -> Profile:
+    return replace(profile, prefill=edit(profile.prefill), decode=edit(profile.decode))
+
+
+def _in_host(costs: Mapping[str, HostCost], name: str, pre: _Change, post: _Change) -> Mapping[str, HostCost]:
+    if name not in costs:
+        return costs
+    old = costs[name]
+    return {**costs, name: replace(old, pre=pre(old.pre), post=post(old.post) if old.post else None)}
+
+
+def _in_device(costs: Mapping[str, WorkCost], name: str, change: _Change) -> Mapping[str, WorkCost]:
+    if name not in costs:
+        return costs
+    old = costs[name]
+    return {**costs, name: replace(old, duration=change(old.duration))}

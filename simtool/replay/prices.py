@@ -1,0 +1,75 @@
+"""Costs in whole ns: the profile's expectation, and when asked the noise that its fits left over.
+
+Noise is a block bootstrap with common random numbers. The draw is keyed by the seed and by the work itself (request
+and anchor), not by when or in which placement it runs, so that placements differ in their order and not in their
+luck. One draw picks the same point of the recording for every op: a slow spell of the machine slows them together.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import blake2b
+
+from simtool.calibrate.cost import Cost
+from simtool.calibrate.profile import HostCost, Profile, WorkCost
+from simtool.errors import ProfileError
+from simtool.replay.batch import StepPlan
+from simtool.replay.scenario import NoiseMode
+from simtool.step.placement import BUILT_IN
+
+_BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecutive ones of the recording
+
+
+class Prices:
+    """Costs of a step's parts. `extrapolated` collects what was priced outside the calibrated sizes."""
+
+    def __init__(self, profile: Profile, noise: NoiseMode, seed: int) -> None:
+        self.profile = profile
+        self.extrapolated: dict[tuple[str, str], str] = {}
+        self._noisy, self._seed = noise == "residual", seed
+
+    def host(self, kind: str, name: str) -> HostCost:
+        """Return the costs of a host op; raises ProfileError when the profile has none."""
+        costs = self.profile.steps(kind).host
+        if name not in costs:
+            raise self._missing(kind, name)
+        return costs[name]
+
+    def work(self, kind: str, name: str, op: str) -> WorkCost:
+        """Return the costs of device work that `op` launches; raises ProfileError when the profile has none."""
+        costs = self.profile.steps(kind).device
+        if name not in costs:
+            raise self._missing(kind, op)
+        return costs[name]
+
+    def ns(self, name: str, cost: Cost, plan: StepPlan) -> int:
+        """Return a duration of `name` in this step, never below zero."""
+        return max(0, self.offset_ns(name, cost, plan))
+
+    def offset_ns(self, name: str, cost: Cost, plan: StepPlan) -> int:
+        """Return a distance in time, which may be negative."""
+        for feature in cost.outside(plan.features):
+            low, high = cost.ranges[feature]
+            line = f"{name} at {plan.features[feature]:g} {feature} (calibrated {low:g} to {high:g})"
+            self.extrapolated.setdefault((name, feature), line)
+        return round(cost.predict(plan.features) + self._residual(cost, plan.key))
+
+    def _residual(self, cost: Cost, key: tuple[str, int]) -> int:
+        residuals = cost.residuals_ns
+        if not self._noisy or not residuals:
+            return 0
+        request_id, anchor = key
+        block, place = divmod(anchor, _BLOCK_TOKENS)
+        start = int(_uniform(self._seed, request_id, block) * len(residuals))
+        return residuals[(start + place) % len(residuals)]
+
+    def _missing(self, kind: str, op: str) -> ProfileError:
+        runs = [p.name for p in BUILT_IN.values() if any(op in str(slot).split("|") for slot in p.order)]
+        pool = f"pool a recording of {' or '.join(runs)} into it" if runs else "pool a recording that runs it into it"
+        return ProfileError(f"profile {self.profile.name} has no cost of {op!r} in a {kind} step; {pool}")
+
+
+@lru_cache(maxsize=4096)
+def _uniform(seed: int, request_id: str, block: int) -> float:
+    digest = blake2b(f"{seed}\0{request_id}\0{block}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") / 2**64

@@ -1,0 +1,153 @@
+"""Replay: Trace x Profile x Scenario -> Trace."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from simtool import __version__
+from simtool.calibrate.profile import Profile
+from simtool.errors import TraceError
+from simtool.replay.batch import Batch, Block
+from simtool.replay.outcomes import Outcomes
+from simtool.replay.prices import Prices
+from simtool.replay.recording import Recording, RequestTimes
+from simtool.replay.scenario import Scenario
+from simtool.replay.world import World
+from simtool.step.batching import BlockPool, Request, Scheduler
+from simtool.trace.bundle import Bundle, write_bundle
+from simtool.trace.manifest import Manifest
+
+_BLOCK_SIZE = 16
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A replayed trace that is not yet on disk."""
+
+    manifest: Manifest
+    tables: Mapping[str, pl.DataFrame]
+
+    def save(self, path: Path, *, force: bool = False) -> Bundle:
+        """Write it as a bundle and return that opened."""
+        return write_bundle(path, self.manifest, self.tables, force=force)
+
+
+def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
+    """Serve the source's requests again under a scenario, at a profile's costs.
+
+    Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost.
+    """
+    requests = _queue_order(source)
+    arrivals = scenario.arrivals.times_ns(requests["arrival_ns"].to_list(), scenario.seed)
+    queue = [
+        Request(request_id, prompt, limit, arrival)
+        for (request_id, prompt, limit), arrival in zip(
+            requests.select("request_id", "prompt_tokens", "max_new_tokens").iter_rows(), arrivals, strict=True
+        )
+    ]
+    queue.sort(key=lambda request: request.arrival_ns)
+    outcomes = Outcomes(source, scenario.outcomes)
+    prices = Prices(profile, scenario.noise, scenario.seed)
+    recording = Recording(
+        scenario.placement.name, {request.request_id: RequestTimes(request.arrival_ns) for request in queue}
+    )
+    scheduler = _scheduler(source, scenario, queue)
+    totals = dict(requests.select("request_id", "output_tokens").iter_rows())
+    block = Block(source.manifest.sl, source.manifest.block_width)
+    World(Batch(scheduler, outcomes, totals, block, scenario), prices, recording).run()
+    tables = {
+        "requests": _with_times(requests, recording.requests),
+        "outcomes": source.table("outcomes"),
+        **recording.tables(),
+    }
+    return Replay(_manifest(source, profile, scenario, outcomes, prices), tables)
+
+
+def _queue_order(source: Bundle) -> pl.DataFrame:
+    """Finished requests in the order they were queued: of those admitted together, the lower slot came first."""
+    slots = source.table("rows").group_by("request_id").agg(slot=pl.col("slot").min())
+    requests = source.table("requests").filter(pl.col("finished_ns").is_not_null())
+    if requests.is_empty():
+        raise TraceError(f"{source.path}: holds no finished request; record until at least one is served")
+    ordered = requests.join(slots, on="request_id", how="left", maintain_order="left")
+    return ordered.sort("admitted_ns", "slot", "request_id", nulls_last=True).drop("slot")
+
+
+def _scheduler(source: Bundle, scenario: Scenario, queue: Sequence[Request]) -> Scheduler:
+    """The live run's scheduler. A trace that does not tell its KV cache gets one that never fills."""
+    manifest, lookahead = source.manifest, source.manifest.sl + 1
+    size = _whole(manifest, "block_size") or _BLOCK_SIZE
+    recorded = _whole(manifest, "kv_blocks")
+    if scenario.kv_blocks is not None:
+        blocks = scenario.kv_blocks
+    elif recorded is not None:
+        blocks = max(recorded, -(-recorded * scenario.concurrency // max(manifest.concurrency, 1)))
+    else:
+        blocks = sum(-(-(r.prompt_tokens + r.max_new_tokens + lookahead) // size) for r in queue)
+    scheduler = Scheduler(scenario.concurrency, BlockPool(blocks, size), lookahead)
+    for request in queue:
+        scheduler.add(request)
+    return scheduler
+
+
+def _whole(manifest: Manifest, name: str) -> int | None:
+    value = manifest.details.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl.DataFrame:
+    columns: dict[str, list[Any]] = {name: [] for name in RequestTimes.__dataclass_fields__}
+    for request_id in requests["request_id"]:
+        for name, values in columns.items():
+            values.append(getattr(times[request_id], name))
+    return requests.with_columns(pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items())
+
+
+def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Outcomes, prices: Prices) -> Manifest:
+    kept = {name: value for name, value in source.manifest.details.items() if name in ("block_size", "kv_blocks")}
+    return dataclasses.replace(
+        source.manifest,
+        origin="replayed",
+        engine="simtool replay",
+        engine_version=__version__,
+        device=profile.device,
+        device_name=profile.device_name,
+        concurrency=scenario.concurrency,
+        placement=scenario.placement.to_dict(),
+        controller=asdict(scenario.controller),
+        seed=scenario.seed,
+        clock="simulated ns from 0",
+        warnings=list(_warnings(source, profile, outcomes, prices)),
+        details={
+            **kept,
+            "source": source.path.name,
+            "source_origin": source.manifest.origin,
+            "profile": {"name": profile.name, **asdict(profile.provenance)},
+            "scenario": scenario.to_dict(),
+            "anchors_looked_up": outcomes.looked_up,
+            "anchors_substituted": outcomes.substituted,
+        },
+        complete=True,
+    )
+
+
+def _warnings(source: Bundle, profile: Profile, outcomes: Outcomes, prices: Prices) -> Iterator[str]:
+    if not source.manifest.complete:
+        yield "the source is incomplete: only its finished requests were replayed"
+    if source.manifest.sampling.get("temperature"):
+        yield "the source sampled at temperature > 0: its outcomes are one draw, so this replay is distributional"
+    if _whole(source.manifest, "kv_blocks") is None:
+        yield "the source does not tell its KV cache size: replayed as if it never fills"
+    if outcomes.substituted:
+        share = outcomes.substituted / outcomes.looked_up
+        yield f"{share:.1%} of the anchors were not in the trace; near ones of the same request stand in for them"
+    if prices.extrapolated:
+        yield f"priced beyond the calibrated sizes: {'; '.join(prices.extrapolated.values())}"
+    for change in profile.provenance.changes:
+        yield f"what-if: {change}"

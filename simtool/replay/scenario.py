@@ -1,0 +1,94 @@
+"""A scenario: everything about a replay that is neither in the trace nor in the profile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal, get_args
+
+from simtool.errors import UsageError
+from simtool.step.controller import ControllerSettings
+from simtool.step.placement import Placement
+from simtool.units import NS_PER_S
+
+ArrivalKind = Literal["closed", "trace", "poisson"]
+OutcomeMode = Literal["strict", "resample"]
+NoiseMode = Literal["none", "residual"]
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """When requests ask to be served.
+
+    closed: all at once, each waiting for a free slot. trace: as recorded. poisson: at random, rate_per_s on average.
+    """
+
+    kind: ArrivalKind = "closed"
+    rate_per_s: float | None = None
+
+    def __post_init__(self) -> None:
+        _check_choice("arrivals", self.kind, get_args(ArrivalKind))
+        if (self.kind == "poisson") != (self.rate_per_s is not None):
+            raise UsageError(
+                f"arrivals {self.kind} with a rate of {self.rate_per_s}; poisson takes a rate, others none"
+            )
+        if self.rate_per_s is not None and not 0 < self.rate_per_s < float("inf"):
+            raise UsageError(f"arrival rate is {self.rate_per_s} per second; expected more than 0")
+
+    def times_ns(self, recorded_ns: Sequence[int], seed: int) -> list[int]:
+        """Return the arrival of each request, in queue order, on a clock that starts at 0."""
+        if self.kind == "trace":
+            return [arrival - min(recorded_ns) for arrival in recorded_ns]
+        if self.rate_per_s is None:
+            return [0] * len(recorded_ns)
+        draws, now, times = random.Random(f"{seed}:arrivals"), 0.0, []
+        for _ in recorded_ns:
+            now += draws.expovariate(self.rate_per_s)
+            times.append(round(now * NS_PER_S))
+        return times
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One replay to run. The draft block is always the trace's: another SL would draft other tokens.
+
+    outcomes: strict refuses an anchor that the trace does not hold, resample substitutes a near one and counts it.
+    noise: none is deterministic to the ns; residual adds resampled fit residuals, drawn alike under every placement.
+    kv_blocks: size of the KV cache; None: the trace's, grown with the concurrency.
+    """
+
+    placement: Placement
+    concurrency: int
+    controller: ControllerSettings = field(default_factory=ControllerSettings)
+    arrivals: Arrivals = field(default_factory=Arrivals)
+    outcomes: OutcomeMode = "strict"
+    noise: NoiseMode = "none"
+    seed: int = 0
+    kv_blocks: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.concurrency < 1:
+            raise UsageError(f"concurrency is {self.concurrency}; expected 1 or more")
+        if self.kv_blocks is not None and self.kv_blocks < 1:
+            raise UsageError(f"KV cache of {self.kv_blocks} blocks; expected 1 or more")
+        _check_choice("outcomes", self.outcomes, get_args(OutcomeMode))
+        _check_choice("noise", self.noise, get_args(NoiseMode))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, for the manifest."""
+        return {
+            "placement": self.placement.to_dict(),
+            "concurrency": self.concurrency,
+            "controller": asdict(self.controller),
+            "arrivals": asdict(self.arrivals),
+            "outcomes": self.outcomes,
+            "noise": self.noise,
+            "seed": self.seed,
+            "kv_blocks": self.kv_blocks,
+        }
+
+
+def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{what} is {value!r}; expected one of {', '.join(choices)}")

@@ -1,0 +1,143 @@
+"""The same system written a second time, as a max-plus recurrence over plain numbers.
+
+Taken from the description of the step, not from simtool.replay: no SimPy, no queues, no processes. Every time is
+either a sum (work takes its time) or a maximum (work waits for several things). That both agree to the nanosecond
+is what makes either believable. Shared with the code under test: the catalogue and the placements (data) and the
+controller (which has its own golden cases).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+from simtool.step.controller import ControllerSettings, decide
+from simtool.step.ops import CATALOGUE
+from simtool.step.placement import Placement
+from tests.replay.synthetic import Asked, Costs, Line, Work
+
+PREFILL = ("schedule", "build_prefill", "launch_prefill", "read_tokens", "write_context", "finish")
+
+
+@dataclass
+class Sequence:
+    asked: Asked
+    emitted: int = 0
+    confidences: list[list[float]] = field(default_factory=list)
+
+    @property
+    def anchor(self) -> int:
+        return self.asked.prompt + self.emitted - 1
+
+
+@dataclass
+class Timeline:
+    """steps: (kind, start, end). events: (step, op, lane, start, end, wait_start, wait_end). tokens: per decode row."""
+
+    steps: list[tuple[str, int, int]] = field(default_factory=list)
+    events: list[tuple[int, str, str, int, int, int | None, int | None]] = field(default_factory=list)
+    rows: list[tuple[int, str, int, int, int, int, bool]] = field(default_factory=list)
+    host: int = 0
+    free: dict[str, int] = field(default_factory=dict)
+
+
+def evaluate(
+    work: Work,
+    costs: Costs,
+    placement: Placement,
+    executors: dict[str, str],
+    concurrency: int,
+    controller: ControllerSettings,
+) -> Timeline:
+    line = Timeline(free=dict.fromkeys(executors.values(), 0))
+    waiting, running = deque(work.requests), []
+    while waiting or running:
+        if not running and waiting[0].arrival_ns > line.host:
+            line.host = waiting[0].arrival_ns
+        admitted = []
+        while waiting and len(running) < concurrency and waiting[0].arrival_ns <= line.host:
+            admitted.append(Sequence(waiting.popleft()))
+            running.append(admitted[-1])
+        if admitted:
+            prompts = [one.asked.prompt for one in admitted]
+            sizes = {"batch": len(prompts), "prompt_rows": sum(prompts), "accepted_rows": sum(prompts)}
+            sizes["prompt_kv"] = sum(sum(range(1, p + 1)) for p in prompts)
+            run_ops(line, "prefill", PREFILL, costs, sizes, executors)
+            for one in admitted:
+                one.emitted = 1
+        else:
+            decode(line, work, costs, placement, executors, running, controller)
+        running = [one for one in running if one.emitted < one.asked.total]
+        line.host += price(costs.gap, {})
+    return line
+
+
+def decode(line, work, costs, placement, executors, running, controller):
+    n, lag = work.drafts, placement.lag_steps
+    blocks = [work.outcomes[one.asked.name, one.anchor] for one in running]
+    if lag is None:
+        seen = [None] * len(running)
+    elif lag == 0:
+        seen = [confidence for confidence, _ in blocks]
+    else:
+        seen = [one.confidences[-lag] if len(one.confidences) >= lag else None for one in running]
+    anchors = [one.anchor for one in running]
+    prefixes = [n] * len(running) if lag is None else decide(seen, anchors, n, controller)
+    accepted = [min(p, run) for p, (_, run) in zip(prefixes, blocks, strict=True)]
+    emitted = [min(a + 1, one.asked.total - one.emitted) for a, one in zip(accepted, running, strict=True)]
+    keys = [(kv, r) for kv, p in zip(anchors, prefixes, strict=True) for r in range(p + 1)]
+    candidates = n * len(running)
+    sizes = {
+        "batch": len(running),
+        "block_rows": n * len(running),
+        "draft_kv": sum(n * (kv + n) for kv in anchors),
+        "draft_tokens": candidates,
+        "dense_rows": (n + 1) * len(running),
+        "validate_rows": len(keys),
+        "validate_kv": sum(kv + r + 1 for kv, r in keys),
+        "decide_work": candidates * math.log2(max(candidates, 2)),
+        "accepted_rows": sum(emitted),
+    }
+    pruned = any(p < n for p in prefixes)
+    names = [text for slot in placement.order if (text := pick(str(slot), pruned)) != "-"]
+    for one, p, a, e, c in zip(running, prefixes, accepted, emitted, seen, strict=True):
+        line.rows.append((len(line.steps), one.asked.name, one.anchor, p, a, e, c is not None))
+    run_ops(line, "decode", names, costs, sizes, executors)
+    for one, e, (confidence, _) in zip(running, emitted, blocks, strict=True):
+        one.emitted += e
+        one.confidences.append(confidence)
+
+
+def pick(slot: str, pruned: bool) -> str:
+    first, _, second = slot.partition("|")
+    return first if pruned or not second else second
+
+
+def price(line: Line, sizes: dict[str, float]) -> int:
+    return round(line.base + sum(slope * sizes[name] for name, slope in line.slopes.items()))
+
+
+def run_ops(line, kind, names, costs, sizes, executors):
+    step, begin = len(line.steps), line.host
+    made: dict[str, int] = {}  # datum -> when the device work that makes it ends
+    for name in names:
+        op, start = CATALOGUE[name], line.host
+        pre_end = start + price(costs.pre[kind, name], sizes)
+        inputs = max([made[need] for need in op.needs if need in made], default=0)
+        for work in op.works:
+            executor = executors[work.lane]
+            launched = max(start, pre_end + price(costs.launch.get((kind, name, work.name), Line()), {}))
+            behind = max(line.free[executor], inputs) + price(costs.queue.get((kind, work.name), Line()), {})
+            work_start = max(launched, behind)
+            inputs = line.free[executor] = work_start + price(costs.duration[kind, work.name], sizes)
+            line.events.append((step, work.name, work.lane.value, work_start, inputs, None, None))
+        if op.works:
+            made.update({datum: inputs for datum in op.gives})
+        line.host, wait_start, wait_end = pre_end, None, None
+        if op.blocks:
+            wait_start = pre_end
+            wait_end = max(wait_start, inputs + price(costs.wake.get((kind, name), Line()), {}))
+            line.host = wait_end + price(costs.post.get((kind, name), Line()), sizes)
+        line.events.append((step, name, "host", start, line.host, wait_start, wait_end))
+    line.steps.append((kind, begin, line.host))
