@@ -1,0 +1,117 @@
+"""Outcomes at every anchor: which requests lack them, how they are added, and whether they agree with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import polars as pl
+
+from simtool.errors import TraceError
+from simtool.trace.bundle import Bundle, replace_table
+from simtool.trace.schema import TABLES
+
+_ANCHOR = ["request_id", "anchor_position"]
+
+
+class Filled(Protocol):
+    """Outcomes at anchors `start`, start + 1, ... of one request; lists are per anchor, inner lists per draft."""
+
+    @property
+    def start(self) -> int: ...  # noqa: D102
+    @property
+    def confidence(self) -> Sequence[Sequence[float]]: ...  # noqa: D102
+    @property
+    def draft_prob(self) -> Sequence[Sequence[float]]: ...  # noqa: D102
+    @property
+    def match_run(self) -> Sequence[int]: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class FillReport:
+    """Coverage of a bundle's outcomes, and how often a visited and a filled outcome of one anchor differ.
+
+    anchors: output tokens of finished requests, each an anchor. disagreeing: anchors seen both ways whose match
+    runs differ. confidence_gap: largest difference of a confidence over anchors seen both ways.
+    """
+
+    anchors: int
+    filled: int
+    visited: int
+    both: int
+    disagreeing: int
+    confidence_gap: float
+
+    @classmethod
+    def of(cls, bundle: Bundle) -> FillReport:
+        """Read a bundle's coverage."""
+        outcomes = bundle.table("outcomes")
+        visited, filled = (outcomes.filter(pl.col("source") == source) for source in ("visited", "filled"))
+        both = visited.drop_nulls("match_run").join(filled, on=_ANCHOR, suffix="_filled")
+        gap = both.select((pl.col("confidence").explode() - pl.col("confidence_filled").explode()).abs().max()).item()
+        return cls(
+            anchors=int(_finished(bundle)["output_tokens"].sum()),
+            filled=len(filled),
+            visited=len(visited),
+            both=len(both),
+            disagreeing=int((both["match_run"] != both["match_run_filled"]).sum()),
+            confidence_gap=float(gap or 0.0),
+        )
+
+    def to_dict(self) -> dict[str, int | float]:
+        """Return plain JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        share = self.filled / self.anchors if self.anchors else 1.0
+        return (
+            f"outcomes: {self.filled} of {self.anchors} anchors filled ({share:.0%}); {self.both} seen both ways, "
+            f"{self.disagreeing} of them disagree, confidence differs by at most {self.confidence_gap:.1e}"
+        )
+
+
+def unfilled_requests(bundle: Bundle) -> list[tuple[str, list[int], list[int]]]:
+    """Return (request id, prompt ids, output ids) of finished requests whose anchors are not all filled.
+
+    Raises TraceError when the bundle cannot be filled: not live, sampled, incomplete, or without its prompts.
+    """
+    manifest = bundle.manifest
+    if manifest.origin != "live":
+        raise TraceError(f"{bundle.path}: {manifest.origin}, not live; fill the recording that it was made from")
+    if manifest.sampling.get("temperature"):
+        raise TraceError(f"{bundle.path}: sampled at temperature > 0, where an anchor has no one outcome")
+    requests = _finished(bundle)
+    if requests["prompt_ids"].null_count() or requests["output_ids"].null_count():
+        raise TraceError(f"{bundle.path}: its prompts were withheld; record it with them to fill it")
+    outcomes = bundle.table("outcomes").filter(pl.col("source") == "filled")
+    counts = dict(outcomes.group_by("request_id").len().iter_rows())
+    return [
+        (row["request_id"], row["prompt_ids"], row["output_ids"])
+        for row in requests.select("request_id", "prompt_ids", "output_ids").iter_rows(named=True)
+        if counts.get(row["request_id"], 0) < len(row["output_ids"])
+    ]
+
+
+def add_filled(bundle: Bundle, filled: Mapping[str, Filled]) -> Bundle:
+    """Write filled outcomes of whole requests into the bundle, in one rename, and return it opened anew."""
+    new = [
+        pl.DataFrame(
+            {
+                "request_id": [name] * len(request.match_run),
+                "anchor_position": range(request.start, request.start + len(request.match_run)),
+                "confidence": request.confidence,
+                "draft_prob": request.draft_prob,
+                "match_run": request.match_run,
+                "source": ["filled"] * len(request.match_run),
+            },
+            schema=TABLES["outcomes"].polars_schema,
+        )
+        for name, request in filled.items()
+    ]
+    old = bundle.table("outcomes").filter(~(pl.col("request_id").is_in(list(filled)) & (pl.col("source") == "filled")))
+    return replace_table(bundle, "outcomes", pl.concat([old, *new]))
+
+
+def _finished(bundle: Bundle) -> pl.DataFrame:
+    return bundle.table("requests").drop_nulls("finished_ns")
