@@ -18,25 +18,35 @@ from simtool.trace.bundle import Bundle
 
 ORIGIN_WORDS = {"live": "live", "replayed": "modeled", "imported": "imported"}
 
+_SETTINGS = ("SL", "concurrency", "controller")
+
 
 @dataclass(frozen=True)
 class Run:
-    """One bundle's decode steps at full occupancy. tokens, duration_ns: [steps]."""
+    """One bundle's decode steps at full occupancy. tokens, duration_ns: [steps].
+
+    workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
+    """
 
     name: str
     tokens: NDArray[np.int64]
     duration_ns: NDArray[np.int64]
+    workload: str | None = None
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A setting and its runs, in the order the bundles were given. label: placement, origin and what else varies."""
+    """A setting and its runs, in the order the bundles were given.
+
+    label: placement, origin and what else varies between the arms. group: arms that may be compared share it.
+    """
 
     label: str
     placement: str
     origin: str
     runs: tuple[Run, ...]
     bundles: tuple[Bundle, ...]
+    group: str = ""
 
 
 def placement_name(bundle: Bundle) -> str:
@@ -48,15 +58,25 @@ def placement_name(bundle: Bundle) -> str:
 def gather_arms(bundles: Sequence[Bundle]) -> list[Arm]:
     """Group bundles into arms, in the order of their first bundle."""
     settings = [_settings(bundle) for bundle in bundles]
-    varying = [name for name in settings[0] if len({str(each[name]) for each in settings}) > 1] if settings else []
-    groups: dict[str, list[Bundle]] = {}
+    varying = [key for key in _SETTINGS if len({each[key] for each in settings if key in each}) > 1]
+    members: dict[str, list[Bundle]] = {}
+    groups: dict[str, str] = {}
     for bundle, setting in zip(bundles, settings, strict=True):
-        extras = [f"{name} {setting[name]}" for name in varying]
+        extras = [f"{key} {setting[key]}" for key in varying if key in setting]
         label = ", ".join([f"{placement_name(bundle)} ({_origin(bundle)})", *extras])
-        groups.setdefault(label, []).append(bundle)
+        members.setdefault(label, []).append(bundle)
+        shape = [f"{key} {setting[key]}" for key in varying if key != "controller"]
+        groups[label] = ", ".join([_origin(bundle), *shape])
     return [
-        Arm(label, placement_name(group[0]), _origin(group[0]), tuple(map(_run, group)), tuple(group))
-        for label, group in groups.items()
+        Arm(
+            label,
+            placement_name(bundles[0]),
+            _origin(bundles[0]),
+            tuple(map(_run, bundles)),
+            tuple(bundles),
+            groups[label],
+        )
+        for label, bundles in members.items()
     ]
 
 
@@ -97,14 +117,27 @@ def _origin(bundle: Bundle) -> str:
     return ORIGIN_WORDS[bundle.manifest.origin]
 
 
-def _settings(bundle: Bundle) -> dict[str, object]:
+def _settings(bundle: Bundle) -> dict[str, str]:
+    """Return what may vary between arms; the controller only where the placement decides."""
     manifest = bundle.manifest
-    predictor = "with predictor" if manifest.controller.get("predictor") else "without predictor"
-    return {"SL": manifest.sl, "concurrency": manifest.concurrency, "controller": predictor}
+    settings = {"SL": str(manifest.sl), "concurrency": str(manifest.concurrency)}
+    if manifest.placement is None or manifest.placement.get("lag_steps") is None:
+        return settings
+    controller = manifest.controller
+    predictor = "with predictor" if controller.get("predictor") else "without predictor"
+    return {**settings, "controller": f"{predictor}, gain {controller.get('min_gain', 0)}"}
+
+
+def _workload(bundle: Bundle) -> str | None:
+    manifest = bundle.manifest
+    if manifest.sampling.get("temperature") not in (0, 0.0):
+        return None
+    asked = bundle.table("requests").select("request_id", "prompt_tokens", "max_new_tokens").rows()
+    return f"{manifest.models.get('target')} {manifest.seed} {sorted(asked)}"
 
 
 def _run(bundle: Bundle) -> Run:
     full = full_occupancy(decode_steps(bundle.table("steps"), bundle.table("rows")))
     if full.is_empty():
         raise UsageError(f"{bundle.path}: holds no decode step, so there is nothing to compare; record a longer run")
-    return Run(str(bundle.path), full["tokens"].to_numpy(), full["duration_ns"].to_numpy())
+    return Run(str(bundle.path), full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), _workload(bundle))

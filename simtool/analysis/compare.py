@@ -2,7 +2,8 @@
 
 With repetitions the unit is the run: log ratios of paired runs (interleaved recordings, in the order given) under
 Student's t; unpaired runs under Welch's. With one run each the unit is a block of consecutive steps, because steps
-of a run are autocorrelated (Künsch 1989, moving-block bootstrap); that interval cannot see drift between runs.
+of a run are autocorrelated (Künsch 1989, moving-block bootstrap); that interval cannot see drift between runs. Two
+greedy runs of the same requests emit the same tokens, so their steps are first paired by tokens emitted.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,7 @@ from simtool.units import NS_PER_S
 
 CONFIDENCE = 0.95
 _RESAMPLES = 2000
+_Number = TypeVar("_Number", np.int64, np.float64)
 _MAX_REPETITIONS = 1000
 
 
@@ -135,21 +138,43 @@ def bootstrap(run: Run, metric: Metric, rng: np.random.Generator) -> NDArray[np.
 
 def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comparison:
     first, second = baseline.runs[0], other.runs[0]
-    resampled = np.log(bootstrap(second, metric, np.random.default_rng((seed, 1))))
-    resampled -= np.log(bootstrap(first, metric, np.random.default_rng((seed, 0))))
     mean = math.log(metric_value(second, metric) / metric_value(first, metric))
+    if metric is Metric.TOKENS_PER_S and first.workload is not None and first.workload == second.workload:
+        resampled = _paired_log_ratios(first, second, np.random.default_rng(seed))
+        resampled += mean - resampled.mean()
+        method = "one run each, paired by tokens emitted"
+    else:
+        resampled = np.log(bootstrap(second, metric, np.random.default_rng((seed, 1))))
+        resampled -= np.log(bootstrap(first, metric, np.random.default_rng((seed, 0))))
+        method = "one run each, unpaired"
     low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     half = float(high - low) / 2
     needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(_MAX_REPETITIONS) else None
-    method = f"one run each, blocks of {len(first.tokens)} and {len(second.tokens)} steps; blind to drift between runs"
+    method = f"{method}, bootstrap of {len(first.tokens)} and {len(second.tokens)} steps; blind to drift between runs"
     ratio, bounds = math.exp(mean), (math.exp(float(low)), math.exp(float(high)))
     return Comparison(metric, baseline.label, other.label, ratio, *bounds, 1, method, needed)
 
 
-def _block_sums(values: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+def _paired_log_ratios(first: Run, second: Run, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Resample stretches of equal tokens, the same stretches of both runs: log throughput ratios [_RESAMPLES]."""
+    stretches = max(min(len(first.tokens), len(second.tokens)) // 2, 1)
+    tokens = np.linspace(0, min(first.tokens.sum(), second.tokens.sum()), stretches + 1)
+    times = [np.diff(np.interp(tokens, *_progress(run))) for run in (first, second)]
+    length = block_length(times[1] / times[0])
+    starts = rng.integers(0, stretches - length + 1, size=(_RESAMPLES, math.ceil(stretches / length)))
+    totals = [_block_sums(time, length)[starts].sum(axis=1) for time in times]
+    return np.asarray(np.log(totals[0] / totals[1]), np.float64)
+
+
+def _progress(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Tokens emitted and ns spent by the end of each step, from zero."""
+    return np.append(0.0, np.cumsum(run.tokens)), np.append(0.0, np.cumsum(run.duration_ns))
+
+
+def _block_sums(values: NDArray[_Number], length: int) -> NDArray[_Number]:
     """Sums of all runs of `length` consecutive values: [n - length + 1]."""
     total = np.concatenate(([0], np.cumsum(values)))
-    return np.asarray(total[length:] - total[:-length], np.int64)
+    return np.asarray(total[length:] - total[:-length], values.dtype)
 
 
 def _standard_error(values: NDArray[np.float64]) -> float:

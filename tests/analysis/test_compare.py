@@ -124,3 +124,21 @@ def test_other_models_are_found(bundles):
     )
     other = dataclasses.replace(bundles[1], manifest=manifest)
     assert differences([bundles[0], other]) == ["models differs between the bundles", f"{other.path} is incomplete"]
+
+
+def test_pairing_by_tokens_cancels_what_the_workload_does_to_both():
+    """Both runs slow down over the same tokens; only the paired interval sees through it."""
+    rng = np.random.default_rng(6)
+    load = 1 + 0.5 * np.sin(np.linspace(0, 40, 600))
+    tokens = np.full(600, 8)
+
+    def run(scale: float, workload: str | None) -> Arm:
+        durations = 5e6 * scale * load * (1 + 0.02 * rng.standard_normal(600))
+        return _arm(f"x{scale}", Run("run", tokens, durations.astype(np.int64), workload))
+
+    paired = compare(run(1.0, "same"), run(0.98, "same"))
+    unpaired = compare(run(1.0, None), run(0.98, None))
+    assert paired.resolved
+    assert paired.low < 1 / 0.98 < paired.high
+    assert "paired by tokens" in paired.method
+    assert not unpaired.resolved
