@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 #: Command name -> "module:function", in the order that `simtool --help` lists them. A command's module imports
 #: heavy packages (polars, plotly, torch, simpy) inside its functions, so that --help stays quick.
 COMMANDS = {
+    "record": "simtool.cli.record:record",
+    "fill": "simtool.cli.fill:fill",
     "placements": "simtool.cli.placements:placements",
     "doctor": "simtool.cli.doctor:doctor",
 }

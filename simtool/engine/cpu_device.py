@@ -135,7 +135,7 @@ class CpuDevice:
         self._process = context.Process(target=_serve, args=args, name="simtool-device", daemon=True)
         self._process.start()
         assert self._process.pid is not None, "a started process has an id"
-        self.pids = (self._process.pid,)
+        self.pids: tuple[int, ...] = (self._process.pid,)
         # with our copies of its ends closed, a dead process reads as end of file on both sides
         their_commands.close()
         their_reports.close()

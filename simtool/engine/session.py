@@ -32,7 +32,7 @@ class RunPlan:
 
     prompts: Sequence[Prompt]
     placement: Placement
-    controller: ControllerSettings = ControllerSettings()
+    controller: ControllerSettings = field(default_factory=ControllerSettings)
 
 
 @dataclass
@@ -91,7 +91,7 @@ class Session:
         progress: Callable[[int], None] = lambda finished: None,
     ) -> RunResult:
         """Serve the prompts and leave a bundle at `path`. An error or an interrupt leaves it marked incomplete."""
-        self._check(plan)
+        self.check(plan)
         with BundleWriter(path, self._manifest(plan, details or {}), force=force) as writer:
             meter = MachineMeter(self.device.pids)
             result = self.run(plan, BundleRecorder(self.device.now_ns, writer, plan.placement.name), progress)
@@ -100,8 +100,8 @@ class Session:
             writer.close(details={**writer.manifest.details, "machine": machine})
         return result
 
-    def _check(self, plan: RunPlan) -> None:
-        """Find every reason to refuse before a folder is made."""
+    def check(self, plan: RunPlan) -> None:
+        """Raise UsageError for a plan that cannot run, before a folder is made."""
         names = [prompt.request_id for prompt in plan.prompts]
         if not names:
             raise UsageError("no prompts to serve; expected one or more")
@@ -125,7 +125,7 @@ class Session:
     def _manifest(self, plan: RunPlan, details: Mapping[str, object]) -> Manifest:
         spec = self.spec
         if self._models is None:
-            self._models = {"target": _identity(spec.target), "draft": _identity(spec.draft)}
+            self._models = {"target": identity(spec.target), "draft": identity(spec.draft)}
         sampling = asdict(spec.sampling)
         return Manifest(
             origin="live",
@@ -158,12 +158,13 @@ class Session:
 def _fits(prompt: Prompt, needed: int, limit: int) -> None:
     if needed > limit:
         raise UsageError(
-            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens and the "
-            f"drafts ahead need {needed} positions; the models hold {limit}: shorten the prompt or --max-new-tokens"
+            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens and "
+            f"the drafts ahead need {needed} positions; the models hold {limit}: shorten it or --max-new-tokens"
         )
 
 
-def _identity(folder: Path) -> dict[str, str]:
+def identity(folder: Path) -> dict[str, str]:
+    """Return a checkpoint folder's name and the sha256 of its weights, as manifests hold them."""
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
         with file.open("rb") as stream:

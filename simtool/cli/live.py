@@ -1,0 +1,175 @@
+"""What every command that runs models shares: which models, which prompts, and the controller's predictor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from simtool.cli import console
+from simtool.errors import UsageError
+from simtool.step.controller import ControllerSettings, LinearPredictor
+
+if TYPE_CHECKING:
+    from simtool.engine.engine import Prompt
+    from simtool.engine.session import Session
+    from simtool.engine.spec import RunnerSpec, SamplingConfig
+
+Algorithm = Literal["dspark", "dflash"]
+
+#: The pair that ships, in a checkout: models/checkpoints beside the package.
+SHIPPED = Path(__file__).parents[2] / "models" / "checkpoints"
+_SHIPPED_DRAFTS = {"dspark": {7: "dspark_sl7", 16: "dspark_sl16"}, "dflash": {7: "dflash_sl7"}}
+_PROMPT_TOKENS = (24, 96)
+_DEFAULT_NEW_TOKENS = 96
+
+
+@dataclass(frozen=True)
+class Models:
+    """Checkpoint folders, and the draft tokens per block (None: what the drafter was trained for)."""
+
+    target: Path
+    draft: Path
+    drafts: int | None
+
+
+@dataclass(frozen=True)
+class PromptSource:
+    """Where prompts come from: a file of ids, a file of text, or (both None) held-out standard library text."""
+
+    count: int | None
+    max_new_tokens: int | None
+    seed: int
+    ids: Path | None = None
+    text: Path | None = None
+
+    def load(self, target: Path, vocab_size: int) -> list[Prompt]:
+        """Return the prompts; raises UsageError when both files are given or a file holds fewer than asked for."""
+        from simtool.engine import inputs
+
+        new_tokens = _DEFAULT_NEW_TOKENS if self.max_new_tokens is None else self.max_new_tokens
+        if new_tokens < 1:
+            raise UsageError(f"--max-new-tokens is {new_tokens}; expected 1 or more")
+        if self.ids is not None and self.text is not None:
+            raise UsageError("--prompt-ids and --prompts were both given; keep one")
+        if self.count is not None and self.count < 1:
+            raise UsageError(f"--num-prompts is {self.count}; expected 1 or more")
+        if self.ids is None and self.text is None:
+            return inputs.stdlib_prompts(target, self.count or 32, self.seed, _PROMPT_TOKENS, new_tokens)
+        if self.ids is not None:
+            prompts = inputs.read_prompt_ids(self.ids, vocab_size, new_tokens)
+        else:
+            assert self.text is not None
+            prompts = inputs.read_text_prompts(self.text, target, new_tokens)
+        if self.count is not None and self.count > len(prompts):
+            raise UsageError(f"--num-prompts is {self.count} and the file holds {len(prompts)}; ask for that or less")
+        return prompts[: self.count]
+
+
+def choose_models(target: Path | None, draft: Path | None, algorithm: str | None, sl: int | None) -> Models:
+    """Return the folders: those given, or the shipped pair whose drafter fits the algorithm and SL best."""
+    if sl is not None and sl < 1:
+        raise UsageError(f"--sl is {sl}; expected 1 or more draft tokens per block")
+    if algorithm is not None and algorithm not in _SHIPPED_DRAFTS:
+        raise UsageError(f"--algorithm is {algorithm!r}; expected one of {', '.join(_SHIPPED_DRAFTS)}")
+    if (target is None) != (draft is None):
+        missing = "--draft" if draft is None else "--target"
+        raise UsageError(f"a target and a drafter belong together: {missing} is missing; give both or neither")
+    if target is not None and draft is not None:
+        return Models(target, draft, sl)
+    if not SHIPPED.is_dir():
+        raise UsageError(f"no models at {SHIPPED} (they ship with a checkout); give --target and --draft")
+    drafters = _SHIPPED_DRAFTS[algorithm or "dspark"]
+    trained = min(drafters, key=lambda n: abs(n - (sl or 7)))
+    return Models(SHIPPED / "target", SHIPPED / drafters[trained], sl or trained)
+
+
+def open_session(
+    device: str, models: Models, concurrency: int, *, dtype: str, sampling: SamplingConfig, kv: tuple[int | None, int]
+) -> Session:
+    """Open a device with the models loaded. kv: blocks (None: enough for `concurrency` full contexts), block size."""
+    from simtool.engine.device import open_device
+    from simtool.engine.session import Session
+    from simtool.engine.spec import RunnerSpec
+
+    if concurrency < 1:
+        raise UsageError(f"--concurrency is {concurrency}; expected 1 or more")
+    blocks, block_size = kv
+    if blocks is None:
+        blocks = concurrency * -(-_context_tokens(models) // block_size)
+    spec: RunnerSpec = RunnerSpec(
+        models.target,
+        models.draft,
+        slots=concurrency,
+        kv_blocks=blocks,
+        block_size=block_size,
+        drafts=models.drafts,
+        dtype=dtype,  # type: ignore[arg-type]  # RunnerSpec checks it
+        sampling=sampling,
+    )
+    opened = Session(open_device(device, spec), spec, seed=sampling.seed)
+    for warning in opened.warnings:
+        console.note(f"warning: {warning}")
+    return opened
+
+
+def live_predictor(session: Session) -> LinearPredictor:
+    """Time validates on the session's device and fit the controller's predictor to them."""
+    import numpy as np
+
+    from simtool.calibrate.linear import fit_nonnegative
+    from simtool.engine.probe import probe_grid, probe_validate
+
+    spec, info = session.spec, session.info
+    longest = min(info.max_tokens - info.drafts - 1, spec.kv_blocks * spec.block_size - info.drafts - 1)
+    samples = probe_validate(session.device, probe_grid(info.drafts, longest), spec.kv_blocks, spec.block_size)
+    columns = np.array([[sample.rows, sample.row_prefixes] for sample in samples], dtype=np.float64)
+    line = fit_nonnegative(columns, np.array([sample.validate_ms for sample in samples]))
+    return LinearPredictor(*(float(value) for value in line))
+
+
+def read_predictor(path: Path) -> LinearPredictor:
+    """Return the predictor of a calibrated profile."""
+    from simtool.calibrate.profile import load_profile
+
+    predictor = load_profile(path).predictor
+    if predictor is None:
+        raise UsageError(f"{path}: has no predictor (its validates never varied); calibrate on a run that prunes")
+    return predictor
+
+
+def controller_settings(session: Session, predictor: str, draft_ms: float, min_gain: float) -> ControllerSettings:
+    """Return what the controller knows. predictor: "live", "none" or a profile's path."""
+    if draft_ms < 0:
+        raise UsageError(f"--draft-ms is {draft_ms}; expected 0 or more")
+    settings = ControllerSettings(None, draft_ms, min_gain)
+    if predictor == "none":
+        return settings
+    if predictor != "live":
+        return replace(settings, predictor=read_predictor(Path(predictor)))
+    started = time.perf_counter()
+    fitted = live_predictor(session)
+    console.note(
+        f"predictor, timed live in {time.perf_counter() - started:.1f} s: validate ms = {fitted.intercept_ms:.3f} + "
+        f"{fitted.query_token_ms:.4f} x rows + {fitted.query_prefix_ms:.2e} x row prefixes"
+    )
+    return replace(settings, predictor=fitted)
+
+
+def shapes(prompts: Sequence[Prompt]) -> str:
+    """Say how many prompts there are and how long, for the terminal."""
+    lengths = sorted(len(prompt.prompt_ids) for prompt in prompts)
+    new = sorted({prompt.max_new_tokens for prompt in prompts})
+    return (
+        f"{len(prompts)} prompts of {lengths[0]} to {lengths[-1]} tokens (median {lengths[len(lengths) // 2]}), "
+        f"up to {' / '.join(map(str, new[:3]))} new tokens each"
+    )
+
+
+def _context_tokens(models: Models) -> int:
+    from simtool.engine.checkpoint import read_json
+
+    positions = read_json(models.target / "config.json").get("max_position_embeddings", 2048)
+    return int(positions)

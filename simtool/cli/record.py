@@ -1,0 +1,85 @@
+"""`simtool record`: run the models live and leave a trace bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simtool.cli import console, live
+from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.errors import UsageError
+from simtool.step.placement import resolve_placement
+
+Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
+
+
+def record(
+    policy: Annotated[str, typer.Option(help="A placement's name (see `simtool placements`) or a .toml file.")],
+    out: Annotated[Path, typer.Option(help="The bundle's folder; made anew.")],
+    device: Device = "cpu",
+    algorithm: Annotated[str | None, typer.Option(help="Shipped drafter to use: dspark or dflash.")] = None,
+    sl: Annotated[int | None, typer.Option(help="Draft tokens per block; default: what the drafter was trained for.")]
+    = None,
+    concurrency: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
+    num_prompts: Annotated[int | None, typer.Option(help="How many prompts; default 32, or all of the file.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Tokens asked for at most, per request.")] = None,
+    prompt_ids: Annotated[Path | None, typer.Option(help='Lines of {"prompt_ids": [...], "max_new_tokens": n}.')]
+    = None,
+    prompts: Annotated[Path | None, typer.Option(help="Lines of prompt, messages or ShareGPT conversations.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Target checkpoint folder (Qwen3).")] = None,
+    draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder (DSpark or DFlash).")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")] = "float32",
+    predictor: Annotated[str, typer.Option(help="The controller's validate-time predictor: live (timed now), none, or "
+                                                "a profile's path.")] = "live",
+    draft_ms: Annotated[float, typer.Option(help="Draft time the controller assumes; xLLM passes 0.")] = 0.0,
+    min_gain: Annotated[float, typer.Option(help="Relative gain a longer prefix must bring.")] = 0.0,
+    outcomes: Annotated[str, typer.Option(help="visited, or full: then a teacher-forced pass fills in every anchor.")]
+    = "visited",
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Nucleus cut; 1 is off.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k likeliest; 0 is off.")] = 0,
+    kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: room for every slot's context.")]
+    = None,
+    block_size: Annotated[int, typer.Option(help="Tokens per KV block.")] = 16,
+    seed: Annotated[int, typer.Option(help="Seed of prompts and sampling.")] = 0,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Run the models live under one placement and write a trace bundle as it goes."""
+    placement = resolve_placement(policy)
+    if outcomes not in ("visited", "full"):
+        raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
+    check_output(out, force=force)
+    models = live.choose_models(target, draft, algorithm, sl)
+    from simtool.engine.session import RunPlan
+    from simtool.engine.spec import SamplingConfig
+
+    sampling = SamplingConfig(temperature, top_k, top_p, seed)
+    if outcomes == "full" and not sampling.greedy:
+        raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
+    source = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts)
+    with live.open_session(
+        device, models, concurrency, dtype=dtype, sampling=sampling, kv=(kv_blocks, block_size)
+    ) as session:
+        served = source.load(models.target, session.info.vocab_size)
+        console.note(live.shapes(served))
+        controller = live.controller_settings(session, predictor if placement.decides else "none", draft_ms, min_gain)
+        plan = RunPlan(served, placement, controller)
+        session.check(plan)
+        session.warm_up(plan)
+        with console.progress(f"recording {placement.name}", total=len(served)) as done:
+            session.record(out, plan, force=force, progress=done)
+    if outcomes == "full":
+        from simtool.cli.fill import fill_bundle
+
+        fill_bundle(out, models.target, models.draft)
+    _summarise(out, json)
+
+
+def _summarise(out: Path, json: bool) -> None:
+    from simtool.cli.summary import print_summaries
+    from simtool.trace.bundle import open_bundle
+
+    print_summaries([open_bundle(out)], json=json)
