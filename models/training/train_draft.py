@@ -1,0 +1,262 @@
+"""Train the drafters together: ``python -m models.training.train_draft --target FOLDER --out FOLDER --minutes 40``.
+
+The target is frozen; every step runs it once and each drafter learns from the same hidden states. Most sequences
+are the target's own greedy text (what drafting meets when decoding is greedy), the rest real text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from models.training import export
+from models.training.blocks import TargetView, draft_hidden, following, view_of
+from models.training.common import Clock, Optimizers, load_state, save_state, schedule
+from models.training.corpus import END_OF_TEXT, MASK, corpus_hash, documents, encoder, training_tokens
+from models.training.greedy_text import greedy_sequences
+from models.training.train_target import windows
+from simtool.engine.checkpoint import load_target
+from simtool.engine.draft import DraftConfig, DraftModel
+from simtool.engine.target import TargetConfig, TargetModel
+
+LENGTH = 320
+TAPS = (0, 2, 3)
+GREEDY_SHARE = 0.75
+LOSS_WEIGHTS = {"cross_entropy": 0.5, "l1": 0.9, "confidence": 1.0}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One drafter: its name, drafts per block, blocks per sequence and step, and how far weights reach."""
+
+    name: str
+    dspark: bool
+    drafts: int
+    anchors: int
+    decay: float
+
+
+RECIPES = (
+    Recipe("dspark_sl7", True, 7, 32, 4.0),
+    Recipe("dspark_sl16", True, 16, 16, 8.0),
+    Recipe("dflash_sl7", False, 7, 32, 4.0),
+)
+
+
+def draft_config(recipe: Recipe, target: TargetConfig, mask_id: int) -> DraftConfig:
+    """Two layers of the target's width; DSpark with a vanilla Markov head and a confidence head."""
+    return DraftConfig(
+        algorithm="dspark" if recipe.dspark else "dflash",
+        trained_drafts=recipe.drafts,
+        samples_anchor_row=recipe.dspark,
+        mask_token_id=mask_id,
+        tap_ids=TAPS,
+        vocab_size=target.vocab_size,
+        hidden_size=target.hidden_size,
+        intermediate_size=target.intermediate_size,
+        layers=2,
+        heads=target.heads,
+        kv_heads=target.kv_heads,
+        head_dim=target.head_dim,
+        rope_theta=target.rope_theta,
+        eps=target.eps,
+        max_positions=target.max_positions,
+        own_embedding=recipe.dspark,
+        own_head=recipe.dspark,
+        markov_type="vanilla" if recipe.dspark else None,
+        markov_rank=64 if recipe.dspark else 0,
+        confidence_head=recipe.dspark,
+        confidence_with_markov=recipe.dspark,
+    )
+
+
+def fresh_draft(config: DraftConfig, target: TargetModel, seed: int) -> DraftModel:
+    """A drafter that starts from the target's last layers, with embedding and head copied and frozen."""
+    torch.manual_seed(seed)
+    draft = DraftModel(config, target)
+    own = target.layers[-config.layers :]
+    draft.layers.load_state_dict({f"{i}.{n}": p for i, layer in enumerate(own) for n, p in layer.state_dict().items()})
+    draft.norm.load_state_dict(target.norm.state_dict())
+    with torch.no_grad():
+        draft.fc.weight.normal_(std=0.01)
+        draft.fc.weight[:, -config.hidden_size :] += torch.eye(config.hidden_size)
+        if draft.markov_head is not None:
+            draft.markov_head.markov_w1.weight.normal_(std=0.1)
+            draft.markov_head.markov_w2.weight.zero_()
+        if draft.confidence_head is not None:
+            nn.init.zeros_(draft.confidence_head.proj.weight)
+            nn.init.zeros_(draft.confidence_head.proj.bias)
+        if draft.embed_tokens is not None and draft.lm_head is not None:
+            draft.embed_tokens.weight.copy_(target.embed_tokens.weight)
+            draft.lm_head.weight.copy_(target.lm_head.weight)
+    draft.requires_grad_(True)
+    if draft.embed_tokens is not None and draft.lm_head is not None:
+        draft.embed_tokens.requires_grad_(False)
+        draft.lm_head.requires_grad_(False)
+    return draft
+
+
+def draft_loss(draft: DraftModel, target: TargetModel, view: TargetView, starts: Tensor, decay: float) -> Tensor:
+    """DSpark: cross-entropy + L1 to the target's distribution + confidence; DFlash: cross-entropy alone."""
+    drafts = draft.config.trained_drafts
+    tokens, previous, behind = following(view, starts, drafts)
+    weights = torch.exp(-torch.arange(drafts) / decay)
+    weights = weights / weights.sum()
+    hidden = draft_hidden(draft, view, starts, drafts)
+    logits = draft.logits(hidden)
+    if draft.markov_head is None or draft.confidence_head is None:
+        nats = functional.cross_entropy(logits.float().transpose(1, 2), tokens, reduction="none")
+        return (nats * weights).sum(-1).mean()
+    embedded = draft.markov_head.embed(previous)
+    correction, _ = draft.markov_head.step(embedded, hidden, embedded)  # vanilla: every position at once
+    log_q = (logits + correction).float().log_softmax(-1)
+    nats = -log_q.gather(-1, tokens[..., None]).squeeze(-1)
+    with torch.no_grad():
+        p = target.logits(behind).float().softmax(-1)
+        # decoding is greedy here, so a draft is accepted exactly when both likeliest tokens agree
+        accepted = (log_q.argmax(-1) == p.argmax(-1)).float()
+    distance = (log_q.exp() - p).abs().sum(-1)
+    sure = draft.confidence_head(hidden, embedded).float()
+    confidence = functional.binary_cross_entropy_with_logits(sure, accepted, reduction="none")
+    w = LOSS_WEIGHTS
+    total = w["cross_entropy"] * nats + w["l1"] * distance + w["confidence"] * confidence
+    return (total * weights).sum(-1).mean()
+
+
+def anchors_in(first: Tensor, count: int, length: int, drafts: int, rng: torch.Generator) -> Tensor:
+    """``count`` different anchor positions per sequence, from ``first`` [B] on: [B, count], sorted."""
+    last = length - drafts - 1
+    scores = torch.rand(len(first), last, generator=rng)
+    scores[torch.arange(last) < first[:, None].clamp(max=last - count)] = -1.0
+    return scores.topk(count, dim=1).indices.sort(dim=1).values
+
+
+@dataclass
+class Trainer:
+    """All drafters, their optimizers and the text they share."""
+
+    target: TargetModel
+    drafters: dict[str, DraftModel]
+    optimizers: dict[str, Optimizers]
+    stream: np.ndarray
+    greedy: Tensor
+    widths: Tensor
+    batch: int
+    rng: torch.Generator
+    numpy_rng: np.random.Generator
+
+    def sequences(self) -> tuple[Tensor, Tensor]:
+        """A batch of tokens [B, LENGTH], most of it greedy text, and the first position worth an anchor [B]."""
+        own = round(self.batch * GREEDY_SHARE)
+        picked = torch.randint(len(self.greedy), (own,), generator=self.rng)
+        real = windows(self.stream, self.batch - own, LENGTH - 1, self.numpy_rng)
+        first = torch.cat((self.widths[picked] - 1, torch.full((len(real),), 8)))
+        return torch.cat((self.greedy[picked], real)), first
+
+    def step(self, factor: float) -> dict[str, float]:
+        """One step of every drafter at learning-rate factor ``factor``; returns the losses."""
+        tokens, first = self.sequences()
+        view = view_of(self.target, tokens, TAPS)
+        losses: dict[str, float] = {}
+        for recipe in RECIPES:
+            starts = anchors_in(first, recipe.anchors, LENGTH, recipe.drafts, self.rng)
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = draft_loss(self.drafters[recipe.name], self.target, view, starts, recipe.decay)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizers[recipe.name].step(factor)
+            losses[recipe.name] = loss.item()
+        return losses
+
+    def save(self, out: Path, state: Path, progress: dict[str, float], facts: dict[str, object]) -> None:
+        """Write every drafter's folder and resumable state."""
+        for recipe in RECIPES:
+            draft = self.drafters[recipe.name]
+            weights = LOSS_WEIGHTS if recipe.dspark else {"cross_entropy": 1.0}
+            recipe_facts = {
+                "blocks_seen": int(progress["step"]) * self.batch * recipe.anchors,
+                "loss_weights": weights,
+                "position_decay": recipe.decay,
+                "training_loss": progress.get(recipe.name),
+            }
+            export.save_draft(out / recipe.name, draft, self.target, facts | recipe_facts)
+            save_state(state / f"{recipe.name}.safetensors", draft, self.optimizers[recipe.name], progress)
+
+    def resume(self, state: Path) -> dict[str, float]:
+        """Take up the saved state of every drafter, or start where there is none."""
+        progress: dict[str, float] = {"seconds": 0.0, "step": 0}
+        files = {name: state / f"{name}.safetensors" for name in self.drafters}
+        if all(file.exists() for file in files.values()):
+            for name, file in files.items():
+                progress = load_state(file, self.drafters[name], self.optimizers[name])
+        return progress
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--sequences", type=int, default=4096)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train until the budget is spent; writing the greedy text is part of it."""
+    args = parse()
+    torch.set_num_threads(args.threads)
+    clock = Clock(args.minutes * 60)
+    tokenizer, _ = encoder(args.target / "tokenizer.json")
+    target = load_target(args.target, torch.float32)
+    stream = training_tokens(tokenizer, tokenizer.token_to_id(END_OF_TEXT))
+    greedy, widths = greedy_sequences(target, stream, args.sequences, LENGTH, args.seed)
+    print(f"{clock.elapsed():.0f} s: {len(greedy)} greedy sequences of {LENGTH} tokens", flush=True)
+    mask_id = tokenizer.token_to_id(MASK)
+    drafters = {r.name: fresh_draft(draft_config(r, target.config, mask_id), target, args.seed) for r in RECIPES}
+    trainer = Trainer(
+        target, drafters, {name: Optimizers(d, matrix_lr=0.006, other_lr=0.003) for name, d in drafters.items()},
+        stream, greedy, widths, args.batch, torch.Generator(), np.random.default_rng(args.seed),
+    )  # fmt: skip
+    progress = trainer.resume(args.state)
+    clock.spent, step = progress["seconds"], int(progress["step"])
+    trainer.rng.manual_seed(args.seed + step)
+    corpus = corpus_hash(documents(held_out=False))
+    recent: list[dict[str, float]] = []
+    saved = logged = time.monotonic()
+
+    def save() -> None:
+        facts = export.provenance(
+            args.seed, corpus, steps=step, seconds=round(clock.elapsed()), greedy_sequences=len(greedy),
+            greedy_share=GREEDY_SHARE,
+        )  # fmt: skip
+        trainer.save(args.out, args.state, means | {"seconds": clock.elapsed(), "step": step}, facts)
+
+    means: dict[str, float] = {}
+    while clock.fraction() < 1.0:
+        recent.append(trainer.step(schedule(clock.fraction())))
+        step += 1
+        if time.monotonic() - logged > 20:
+            logged = time.monotonic()
+            means = {name: round(float(np.mean([losses[name] for losses in recent])), 4) for name in drafters}
+            recent.clear()
+            print(f"{clock.elapsed():7.0f} s  step {step}  {means}", flush=True)
+        if time.monotonic() - saved > 180:
+            saved = time.monotonic()
+            save()
+    save()
+    print(f"done {step} {means}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

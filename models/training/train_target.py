@@ -1,0 +1,146 @@
+"""Train the target: ``python -m models.training.train_target --tokenizer FILE --out FOLDER --minutes 40``.
+
+The budget is wall-clock time, so the figures depend on the machine; the seed fixes initialisation and data order.
+State goes to ``--state`` every few minutes, and a run that finds one there resumes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from models.training import export
+from models.training.common import CausalBatch, Clock, Optimizers, load_state, save_state, schedule
+from models.training.corpus import END_OF_TEXT, corpus_hash, documents, encoder, heldout_tokens, training_tokens
+from models.training.loops import LoopPool
+from simtool.engine.target import TargetConfig, TargetModel
+
+LENGTH = 512
+LOOP_REFRESH_S = 40.0
+LOOP_SEQUENCES = 10
+LOOP_WEIGHT = 0.5
+
+
+def small_config(vocab: int, end_id: int) -> TargetConfig:
+    """The target that ships: 2.36 M parameters."""
+    return TargetConfig(
+        vocab_size=vocab, hidden_size=192, intermediate_size=512, layers=5, heads=6, kv_heads=2, head_dim=32,
+        rope_theta=10_000.0, eps=1e-6, max_positions=LENGTH, tied_embeddings=True, eos_token_ids=(end_id,),
+    )  # fmt: skip
+
+
+def fresh_target(config: TargetConfig, seed: int) -> TargetModel:
+    """A target with small random weights; projections into the residual stream start smaller."""
+    torch.manual_seed(seed)
+    model = TargetModel(config)
+    for name, parameter in model.named_parameters():
+        if parameter.ndim == 2:
+            into_residual = name.endswith(("o_proj.weight", "down_proj.weight"))
+            std = 0.02 if "embed" in name else 0.06
+            torch.nn.init.normal_(parameter, std=std / (2 * config.layers) ** 0.5 if into_residual else std)
+    return model
+
+
+def windows(stream: np.ndarray, count: int, length: int, rng: np.random.Generator) -> Tensor:
+    """``count`` random windows of length + 1 tokens: int64 [count, length + 1]."""
+    starts = rng.integers(0, len(stream) - length - 1, size=count)
+    return torch.from_numpy(np.stack([stream[s : s + length + 1] for s in starts]).astype(np.int64))
+
+
+def next_token_loss(model: TargetModel, batch: Tensor) -> Tensor:
+    """Mean cross-entropy in nats of [B, length + 1] token windows."""
+    length = batch.shape[1] - 1
+    positions = torch.arange(length).repeat(len(batch))
+    hidden, _ = model(batch[:, :-1].reshape(-1), positions, CausalBatch(length))
+    return functional.cross_entropy(model.logits(hidden).float(), batch[:, 1:].reshape(-1))
+
+
+def heldout_losses(model: TargetModel, streams: dict[str, np.ndarray], count: int = 16) -> dict[str, float]:
+    """Nats per token of each domain's held-out text, from up to ``count`` windows of each."""
+    losses: dict[str, float] = {}
+    with torch.no_grad():
+        for name, stream in streams.items():
+            whole = [stream[s : s + LENGTH + 1] for s in range(0, len(stream) - LENGTH - 1, LENGTH)]
+            chosen = whole[:: max(len(whole) // count, 1)][:count]
+            losses[name] = next_token_loss(model, torch.from_numpy(np.stack(chosen).astype(np.int64))).item()
+    return losses
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tokenizer", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--state", type=Path, required=True)
+    parser.add_argument("--minutes", type=float, default=40.0)
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--loops-from", type=float, default=0.75, help="share of the budget before the loop loss joins")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Train until the budget is spent."""
+    args = parse()
+    torch.set_num_threads(args.threads)
+    tokenizer, _ = encoder(args.tokenizer)
+    end_id = tokenizer.token_to_id(END_OF_TEXT)
+    stream, heldout = training_tokens(tokenizer, end_id), heldout_tokens(tokenizer, end_id)
+    model = fresh_target(small_config(tokenizer.get_vocab_size(), end_id), args.seed)
+    optimizers = Optimizers(model, matrix_lr=0.006, other_lr=0.004)
+    clock, step = Clock(args.minutes * 60), 0
+    if args.state.exists():
+        facts = load_state(args.state, model, optimizers)
+        clock, step = Clock(args.minutes * 60, spent=facts["seconds"]), int(facts["step"])
+    rng = np.random.default_rng((args.seed, step))
+    pool, refreshed = LoopPool(stream, rng), -math.inf
+    print(f"{len(stream)} training tokens, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
+
+    def provenance(losses: dict[str, float]) -> dict[str, object]:
+        return export.provenance(
+            args.seed, corpus_hash(documents(False)), steps=step, seconds=clock.elapsed(),
+            tokens_seen=step * args.batch * LENGTH, heldout_nats=losses,
+        )  # fmt: skip
+
+    saved = logged = time.monotonic()
+    recent: list[float] = []
+    while clock.fraction() < 1.0:
+        against_loops = clock.fraction() >= args.loops_from
+        if against_loops and time.monotonic() - refreshed > LOOP_REFRESH_S:
+            refreshed = time.monotonic()
+            print(f"{clock.elapsed():7.0f} s  {pool.refresh(model):.3f} of greedy continuations loop", flush=True)
+        batch = windows(stream, args.batch, LENGTH, rng)
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = next_token_loss(model, batch)
+            total = loss + LOOP_WEIGHT * pool.loss(model, LOOP_SEQUENCES) if against_loops else loss
+        total.backward()  # type: ignore[no-untyped-call]
+        optimizers.step(schedule(clock.fraction()))
+        step += 1
+        recent.append(loss.item())
+        if time.monotonic() - logged > 20:
+            logged = time.monotonic()
+            print(f"{clock.elapsed():7.0f} s  step {step}  loss {np.mean(recent):.4f}", flush=True)
+            recent.clear()
+        if time.monotonic() - saved > 180:
+            saved = time.monotonic()
+            save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
+            losses = heldout_losses(model, heldout)
+            export.save_target(args.out, model, provenance(losses), args.tokenizer)
+            print("held out " + json.dumps(losses), flush=True)
+    losses = heldout_losses(model, heldout)
+    save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
+    export.save_target(args.out, model, provenance(losses), args.tokenizer)
+    print("done " + json.dumps(losses), flush=True)
+
+
+if __name__ == "__main__":
+    main()
