@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field, replace
 
 from simtool.errors import ProfileError
 
+_SLACK = 1.25  # a line may be followed this far past its last observation before it counts as an extrapolation
+
 
 @dataclass(frozen=True)
 class Quality:
@@ -45,8 +47,9 @@ class Cost:
         return self.intercept_ns + sum(slope * features[name] for name, slope in self.per_feature_ns.items())
 
     def outside(self, features: Mapping[str, float]) -> list[str]:
-        """Return the features whose value lies outside what was observed."""
-        return [name for name, (low, high) in self.ranges.items() if not low <= features[name] <= high]
+        """Return the features whose value lies well outside what was observed."""
+        ranges = self.ranges.items()
+        return [name for name, (low, high) in ranges if not low / _SLACK <= features[name] <= high * _SLACK]
 
     def scaled(self, factor: float) -> Cost:
         """Return the cost times a factor, its residuals too."""

@@ -5,7 +5,7 @@ ops that no single placement runs, and sizes that no single one reaches.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from simtool import __version__
 from simtool.calibrate.cost import FREE, Cost
@@ -18,7 +18,8 @@ from simtool.errors import ProfileError
 from simtool.step.ops import CATALOGUE, DeviceWork, Op
 from simtool.trace.bundle import Bundle
 
-#: On a CPU one device process runs all three device lanes in order; elsewhere each lane is a stream of its own.
+#: For a bundle that does not tell: on a CPU one device process runs all three lanes in order, elsewhere each lane is
+#: a stream of its own.
 _ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
 _STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
@@ -31,7 +32,7 @@ def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: st
     TraceError when one holds no steps to fit.
     """
     device, device_name = _one_device(bundles)
-    executors = _ONE_PROCESS if device == "cpu" else _STREAMS
+    executors = _executors(bundles[0])
     seen = Observations()
     for bundle in bundles:
         seen.add_run(read_steps(bundle), bundle.table("requests")["arrival_ns"], executors)
@@ -72,6 +73,13 @@ def _one_device(bundles: Sequence[Bundle]) -> tuple[str, str]:
         listed = "; ".join(f"{path}: {device} {name}" for (device, name), path in devices.items())
         raise ProfileError(f"bundles of different devices ({listed}); calibrate each device by itself")
     return next(iter(devices))
+
+
+def _executors(bundle: Bundle) -> Mapping[str, str]:
+    told = bundle.manifest.details.get("executors")
+    if isinstance(told, dict):
+        return {str(lane): str(executor) for lane, executor in told.items()}
+    return _ONE_PROCESS if bundle.manifest.device == "cpu" else _STREAMS
 
 
 def _steps(seen: Observations, kind: str) -> StepCosts:

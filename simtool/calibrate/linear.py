@@ -21,6 +21,7 @@ _FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
 _BLOCK = 16  # consecutive observations kept together when every second block is held out
 _MIN_HELD_OUT = 8
 _MAX_RESIDUALS = 2048
+_HALF_NS = 0.5
 
 _Reals = NDArray[np.float64]
 
@@ -45,7 +46,7 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str]) -> Co
     residuals = values - _predict(columns, line)
     return Cost(
         float(line[0]),
-        {name: float(slope) for name, slope in zip(features, line[1:], strict=True) if slope > 0},
+        {name: float(slope) for name, slope, c in zip(features, line[1:], columns.T, strict=True) if _seen(slope, c)},
         tuple(int(residual) for residual in np.rint(residuals[-_MAX_RESIDUALS:])),
         {name: (float(c.min()), float(c.max())) for name, c in zip(features, columns.T, strict=True)},
         _quality(columns, values, residuals),
@@ -73,6 +74,11 @@ def _fit(columns: _Reals, values: _Reals) -> _Reals:
     fitted[0] = max(fitted[0] + (values - _predict(used, fitted)).mean(), 0.0)
     line[np.concatenate([[True], varies])] = fitted
     return line
+
+
+def _seen(slope: float, column: _Reals) -> bool:
+    """Whether a slope ever makes half a nanosecond; less is rounding in the fit."""
+    return float(slope * column.max()) >= _HALF_NS
 
 
 def _predict(columns: _Reals, line: _Reals) -> _Reals:

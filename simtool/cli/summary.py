@@ -48,7 +48,9 @@ def _policy(bundle: Bundle) -> str:
 
 def _as_json(bundle: Bundle, summary: Summary) -> dict[str, object]:
     values = {name.replace(" ", "_").replace("/", "_per_"): get(summary) for name, get, _ in _COLUMNS}
-    return {"bundle": str(bundle.path), "origin": bundle.manifest.origin, "placement": _policy(bundle), **values}
+    manifest = bundle.manifest
+    named = {"bundle": str(bundle.path), "origin": manifest.origin, "placement": _policy(bundle)}
+    return {**named, **values, "warnings": manifest.warnings}
 
 
 def _text(value: float | None, kind: str) -> str:

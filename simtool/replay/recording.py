@@ -10,7 +10,7 @@ import polars as pl
 
 from simtool.replay.batch import StepPlan
 from simtool.step.ops import Lane
-from simtool.trace.frames import make_frame
+from simtool.trace.frames import make_frame, sort_frame
 from simtool.trace.schema import TABLES
 
 
@@ -104,7 +104,8 @@ class Recording:
 
 def _frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
     columns = rows[0] if rows else TABLES[name].polars_schema
-    return make_frame(TABLES[name], {column: [row[column] for row in rows] for column in columns})
+    frame = make_frame(TABLES[name], {column: [row[column] for row in rows] for column in columns})
+    return sort_frame(TABLES[name], frame)
 
 
 def _host_row(step: int, host: HostEvent) -> dict[str, Any]:

@@ -33,6 +33,10 @@ class Replay:
     manifest: Manifest
     tables: Mapping[str, pl.DataFrame]
 
+    def bundle(self, path: Path) -> Bundle:
+        """Return it as an opened bundle that is not on disk; path: what it goes by."""
+        return Bundle(path, self.manifest, dict(self.tables))
+
     def save(self, path: Path, *, force: bool = False) -> Bundle:
         """Write it as a bundle and return that opened."""
         return write_bundle(path, self.manifest, self.tables, force=force)
@@ -126,6 +130,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
         warnings=list(_warnings(source, profile, outcomes, prices)),
         details={
             **kept,
+            "executors": dict(profile.executors),
             "source": source.path.name,
             "source_origin": source.manifest.origin,
             "profile": {"name": profile.name, **asdict(profile.provenance)},

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
-from simtool.errors import UsageError
-from simtool.step.controller import ControllerSettings
+from simtool.errors import TraceError, UsageError
+from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import Placement
+from simtool.trace.manifest import Manifest
 from simtool.units import NS_PER_S
 
 ArrivalKind = Literal["closed", "trace", "poisson"]
@@ -87,6 +88,17 @@ class Scenario:
             "seed": self.seed,
             "kv_blocks": self.kv_blocks,
         }
+
+
+def recorded_controller(manifest: Manifest) -> ControllerSettings:
+    """Return the controller settings that a bundle was recorded with; raises TraceError when they cannot be read."""
+    table = dict(manifest.controller)
+    predictor = table.pop("predictor", None)
+    try:
+        fitted = LinearPredictor(**predictor) if isinstance(predictor, dict) else None
+        return ControllerSettings(fitted, **table)  # type: ignore[arg-type]  # unknown names are caught below
+    except TypeError as error:
+        raise TraceError(f"manifest: controller is {manifest.controller!r}; it cannot be read ({error})") from error
 
 
 def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:
