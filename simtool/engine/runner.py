@@ -71,10 +71,7 @@ class Runner:
 
     def output(self, name: str) -> Tensor:
         """Return a named output of the latest work that gave it. Raises DeviceError when none has."""
-        if name not in self._outputs:
-            known = ", ".join(sorted(self._outputs)) or "none yet"
-            raise DeviceError(f"no device output {name!r}; available: {known}")
-        return self._outputs[name]
+        return _named(self._outputs, name, "output")
 
     def draft(self) -> None:
         """One non-causal forward over the block rows; keeps the rows that make drafts."""
@@ -90,12 +87,12 @@ class Runner:
 
     def sample(self) -> None:
         """The drafter's tokens, one after another where it has a Markov head, then its confidence in all of them."""
-        hidden = self._kept["hidden"]
+        hidden = self._kept_one("hidden")
         if self._sampling.greedy:
-            block = self._draft.draft(hidden, self._kept["anchors"])
+            block = self._draft.draft(hidden, self._kept_one("anchors"))
         else:
             picker = DraftPicker(self._sampling, self._dice(self._in("context_lens")), self.info.drafts)
-            block = self._draft.draft(hidden, self._kept["anchors"], picker)
+            block = self._draft.draft(hidden, self._kept_one("anchors"), picker)
             self._kept["proposal"] = picker.proposal
         chances = probability_of(block.tokens, block.logits)
         logits = self._draft.confidence_logits(hidden, block)
@@ -123,12 +120,12 @@ class Runner:
 
     def verify(self) -> None:
         """Which drafts stand, and the target's own next token."""
-        logits, cu_rows, drafts = self._kept["logits"], self._in("validate_cu_rows"), self.output("draft_tokens")
+        logits, cu_rows, drafts = self._kept_one("logits"), self._in("validate_cu_rows"), self.output("draft_tokens")
         if self._sampling.greedy:
             self._give(verify_greedy(logits, cu_rows, drafts))
             return
         dice = self._dice(self._in("context_lens"))
-        self._give(verify_sampled(logits, cu_rows, drafts, self._kept["proposal"], self._sampling, dice))
+        self._give(verify_sampled(logits, cu_rows, drafts, self._kept_one("proposal"), self._sampling, dice))
 
     def prefill(self) -> None:
         """The target forward over whole prompts and the token after each; keeps the taps of all T rows."""
@@ -143,16 +140,19 @@ class Runner:
     def context_kv(self) -> None:
         """Taps of accepted rows into the drafter's context, at their positions in their slots."""
         positions = self._in("context_positions")
-        features = self._kept["taps"].index_select(0, self._in("context_rows"))
+        features = self._kept_one("taps").index_select(0, self._in("context_rows"))
         mapping = self._in("context_slots") * self._page + positions
         for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
             self._context.write(layer, mapping, keys, values)
 
     def _in(self, name: str) -> Tensor:
-        return _named(self._inputs, name)
+        return _named(self._inputs, name, "input")
 
     def _host_in(self, name: str) -> Tensor:
-        return _named(self._host, name)
+        return _named(self._host, name, "input")
+
+    def _kept_one(self, name: str) -> Tensor:
+        return _named(self._kept, name, "intermediate")
 
     def _dice(self, anchors: Tensor) -> Dice:
         return Dice(self._sampling.seed, self._in("sample_keys"), anchors)
@@ -192,7 +192,10 @@ def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> RunnerInf
     )  # fmt: skip
 
 
-def _named(tensors: Mapping[str, Tensor], name: str) -> Tensor:
+def _named(tensors: Mapping[str, Tensor], name: str, what: str) -> Tensor:
     if name not in tensors:
-        raise DeviceError(f"device input {name!r} was never uploaded; upload it before the work that reads it")
+        known = ", ".join(sorted(tensors)) or "none"
+        raise DeviceError(
+            f"no device {what} {name!r} yet (there are: {known}); upload it or run the work that gives it first"
+        )
     return tensors[name]

@@ -68,7 +68,7 @@ def probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
 def draw(weights: Tensor, uniform: Tensor) -> Tensor:
     """Draw from unnormalised weights [..., V] with one uniform each [...] -> token ids [...]."""
     cumulative = weights.cumsum(-1)
-    total = cumulative[..., -1:]
+    total = cumulative[..., -1:].contiguous()
     found = torch.searchsorted(cumulative, uniform[..., None].to(weights.dtype) * total, right=True)
     # where rounding lifts the threshold to the total, take the last token that has any weight
     return torch.minimum(found, torch.searchsorted(cumulative, total)).squeeze(-1)

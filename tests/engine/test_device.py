@@ -1,0 +1,69 @@
+"""What every device shares: its name, and what it takes from the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from simtool.engine.device import EXECUTOR_PER_LANE, ONE_EXECUTOR, as_array, open_device
+from simtool.errors import DeviceError, UsageError
+from tests.engine import golden
+from tests.engine.driving import generate
+
+
+def test_unknown_device_names_the_known_ones():
+    with pytest.raises(UsageError, match="unknown device 'tpu'; expected one of cpu, cuda, npu"):
+        open_device("tpu", golden.spec("dspark_b7"))
+
+
+@pytest.mark.parametrize("name", ["cuda", "npu"])
+def test_absent_device_is_one_clear_line(name):
+    found = torch.accelerator.current_accelerator(check_available=True)
+    if found is not None and found.type == name:
+        pytest.skip(f"{name} is there")
+    with pytest.raises(DeviceError, match=f"device '{name}' is not there"):
+        open_device(name, golden.spec("dspark_b7"))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+def test_golden_tokens_on_cuda():
+    cases = golden.cases("dspark_b7")[:4]
+    device = open_device("cuda", golden.spec("dspark_b7", dtype="float64"))
+    streams = golden.streams([case["prompt"] for case in cases])
+    before_ns = device.now_ns()
+    generate(device, streams, 24, lambda step, running: [(step + s.slot) % 8 for s in running])
+    assert [s.output[:24] for s in streams] == [case["output"][:24] for case in cases]
+    timings = device.timings()
+    assert all(before_ns <= timing.start_ns <= timing.end_ns <= device.now_ns() for timing in timings)
+    device.close()
+
+
+def test_lanes_of_one_executor_and_of_streams():
+    assert set(ONE_EXECUTOR) == set(EXECUTOR_PER_LANE) == {"prepare", "compute", "copy"}
+    assert len(set(ONE_EXECUTOR.values())) == 1
+    assert len(set(EXECUTOR_PER_LANE.values())) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype", "shape"),
+    [([1, 2], np.int64, (2,)), ([], np.int64, (0,)), ([[1, 2], [3, 4]], np.int64, (2, 2)), ([0.5], np.float64, (1,))],
+)
+def test_host_lists_become_arrays(values, dtype, shape):
+    array = as_array("x", values)
+    assert (array.dtype, array.shape) == (dtype, shape)
+    assert array.tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([[1], [1, 2]], "tables: rows of different lengths"),
+        (["a"], "tables: holds <U1"),
+        ([True], "tables: holds bool"),
+    ],
+)
+def test_other_lists_are_refused(values, message):
+    with pytest.raises(DeviceError, match=message):
+        as_array("tables", values)
