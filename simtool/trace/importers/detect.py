@@ -1,0 +1,49 @@
+"""Which importer a path calls for: a folder is a torch_npu profile; a file says what it is by its content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from simtool.errors import TraceError
+from simtool.step.ops import Lane
+from simtool.trace.frames import make_frame
+from simtool.trace.importers.ascend import read_ascend
+from simtool.trace.importers.imported import Imported, Source, import_manifest
+from simtool.trace.importers.kineto import read_kineto
+from simtool.trace.importers.mapping import NO_LANES
+from simtool.trace.importers.requests import RequestTrace, read_requests
+from simtool.trace.schema import TABLES
+
+
+def import_path(path: Path, lanes: Mapping[str, Lane] = NO_LANES) -> Imported:
+    """Read whatever lies at the path. lanes: stream -> lane, for profiles only.
+
+    Raises TraceError when nothing is there, it is of no known format, or `lanes` does not apply.
+    """
+    if not path.exists():
+        raise TraceError(f"{path}: is not there; give a profiler's output or a request trace")
+    if path.is_dir():
+        return read_ascend(path, lanes)
+    if path.suffix.lower() in (".csv", ".jsonl"):
+        if lanes:
+            raise TraceError(f"{path}: a request trace has no streams, so no lane can be chosen for one")
+        return import_requests(read_requests(path))
+    return read_kineto(path, lanes)
+
+
+def import_requests(trace: RequestTrace) -> Imported:
+    """Turn a request trace into a bundle's `requests`: arrivals and lengths, none of them served."""
+    frame = make_frame(
+        TABLES["requests"],
+        {
+            "request_id": [request.request_id for request in trace.requests],
+            "arrival_ns": [request.arrival_ns for request in trace.requests],
+            "prompt_tokens": [request.prompt_tokens for request in trace.requests],
+            "output_tokens": [0 for _ in trace.requests],
+            "max_new_tokens": [request.max_new_tokens for request in trace.requests],
+        },
+    )
+    source = Source(trace.source, f"{trace.format} request trace", "not said", "cpu", "none", "the first arrival")
+    details = {"requests": len(trace.requests), **trace.ledger.to_dict()}
+    return Imported(import_manifest(source, details, trace.ledger.warnings()), {"requests": frame})
