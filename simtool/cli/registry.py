@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 COMMANDS = {
     "record": "simtool.cli.record:record",
     "fill": "simtool.cli.fill:fill",
+    "validate": "simtool.cli.validate:validate",
+    "compare": "simtool.cli.compare:compare",
+    "calibrate": "simtool.cli.calibrate:calibrate",
+    "replay": "simtool.cli.replay:replay",
+    "report": "simtool.cli.report:report",
     "placements": "simtool.cli.placements:placements",
     "doctor": "simtool.cli.doctor:doctor",
 }

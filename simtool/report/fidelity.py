@@ -1,0 +1,85 @@
+"""The validation for a terminal: predicted beside measured, arm by arm and pair by pair, then in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from simtool.analysis.fidelity import Fidelity, Judged, JudgedPair
+from simtool.report.terminal import table
+from simtool.trace.bundle import Bundle
+from simtool.units import format_ns
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+def tables(fidelity: Fidelity) -> list[Table]:
+    """Return the table of arms and the table of pairs."""
+    arms = table(
+        f"replayed beside live ({fidelity.repetitions} interleaved live repetitions per placement)",
+        ("placement", "measure", "replayed", "live", "live 95 % interval", "error", ""),
+        [_arm_row(each) for each in fidelity.judged],
+        numbers_from=2,
+    )
+    pairs = table(
+        "throughput of one placement over another",
+        ("placement", "over", "replayed", "replay's range", "live", "live 95 % interval", ""),
+        [_pair_row(each) for each in fidelity.pairs],
+        numbers_from=2,
+    )
+    return [arms, pairs]
+
+
+def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
+    """Say in sentences how far the replay can be trusted, and how quiet the machine was."""
+    errors = fidelity.errors("step time")
+    worst = max(errors, key=abs, default=0.0)
+    mean = sum(map(abs, errors)) / max(len(errors), 1)
+    return [
+        f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in request, anchor, "
+        "prefix length, accepted or emitted.",
+        f"time: step time predicted within {mean:.1%} on average, {worst:+.1%} at worst; costs were fitted on other "
+        "prompts than those judged.",
+        f"machine: {_busy_with_others(live)}",
+    ]
+
+
+def _arm_row(each: Judged) -> tuple[str, ...]:
+    error = "-" if each.error is None else f"{each.error:+.1%}"
+    interval = f"{_value(each.low, each.unit)} to {_value(each.high, each.unit)}"
+    values = (_value(each.predicted, each.unit), _value(each.measured, each.unit))
+    return each.arm, each.measure, *values, interval, error, "inside" if each.inside else "outside"
+
+
+def _pair_row(each: JudgedPair) -> tuple[str, ...]:
+    return (
+        each.other,
+        each.baseline,
+        _change(each.predicted),
+        f"{_change(each.predicted_low)} to {_change(each.predicted_high)}",
+        _change(each.measured),
+        f"{_change(each.low)} to {_change(each.high)}",
+        "inside" if each.inside else "outside",
+    )
+
+
+def _busy_with_others(bundles: Sequence[Bundle]) -> str:
+    machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+    shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
+    if not shares:
+        return "how busy it was with other work is not known here."
+    return (
+        f"other work took {max(shares):.0%} of its cores' time at most during a run; "
+        "above a few percent, live overlap is not to be trusted."
+    )
+
+
+def _value(value: float, unit: str) -> str:
+    if unit == "ns":
+        return format_ns(value)
+    return f"{value:.0f}" if value >= 100 else f"{value:.3f}"
+
+
+def _change(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"
