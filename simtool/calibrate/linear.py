@@ -1,9 +1,10 @@
 """Fit a cost to observed durations: non-negative least squares that keeps the mean and shrugs off outliers.
 
-Two passes. The first fits every observation. The second fits again with each observation pulled to within Tukey's
-far-out fence (three interquartile ranges) of the first line, so that a preempted op cannot tilt the slopes. The
-intercept then moves until the mean residual over ALL observations is zero: throughput depends on means, so what the
-outliers cost must stay in the prediction.
+The first pass fits every observation. Each further pass fits again with every observation pulled to within Tukey's
+far-out fence (three interquartile ranges) of the line before, until the line stays, so that a preempted op cannot
+tilt the slopes (winsorised residuals; Huber, Robust Statistics, 1981, section 7.8). The intercept then moves until
+the mean residual over ALL observations is zero: throughput depends on means, so what the outliers cost must stay in
+the prediction.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from scipy.optimize import nnls
 from simtool.calibrate.cost import Cost, Quality
 
 _FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
+_PASSES = 30
 _BLOCK = 16  # consecutive observations kept together when every second block is held out
 _MIN_HELD_OUT = 8
 _MAX_RESIDUALS = 2048
@@ -67,12 +69,24 @@ def _fit(columns: _Reals, values: _Reals) -> _Reals:
         line[0] = values.mean()
         return line
     used = columns[:, varies]
-    first = _predict(used, fit_nonnegative(used, values))
-    low, high = np.quantile(values - first, (0.25, 0.75))
-    reach = _FENCE_IQR * (high - low)
-    fitted = fit_nonnegative(used, np.clip(values, first + low - reach, first + high + reach))
+    fitted = _winsorised(used, values)
     fitted[0] = max(fitted[0] + (values - _predict(used, fitted)).mean(), 0.0)
     line[np.concatenate([[True], varies])] = fitted
+    return line
+
+
+def _winsorised(columns: _Reals, values: _Reals) -> _Reals:
+    line = fit_nonnegative(columns, values)
+    for _ in range(_PASSES):
+        predicted = _predict(columns, line)
+        low, high = np.quantile(values - predicted, (0.25, 0.75))
+        reach = _FENCE_IQR * (high - low)
+        before, line = (
+            line,
+            fit_nonnegative(columns, np.clip(values, predicted + low - reach, predicted + high + reach)),
+        )
+        if np.allclose(line, before, rtol=1e-6, atol=0.0):
+            break
     return line
 
 

@@ -60,7 +60,7 @@ def replay(
     costs = _profile(source, profile, change or [])
     base = Scenario(
         placements[0],
-        concurrency or source.manifest.concurrency,
+        source.manifest.concurrency if concurrency is None else concurrency,
         _controller(source, costs, predictor, placements),
         _arrivals(arrivals),
         outcomes,  # type: ignore[arg-type]  # Scenario checks it

@@ -133,7 +133,7 @@ def run_ops(line, kind, names, costs, sizes, executors):
             inputs = line.free[executor] = work_start + price(costs.duration[kind, work.name], sizes)
             line.events.append((step, work.name, work.lane.value, work_start, inputs, None, None))
         if op.works:
-            made.update({datum: inputs for datum in op.gives})
+            made.update(dict.fromkeys(op.gives, inputs))
         line.host, wait_start, wait_end = pre_end, None, None
         if op.blocks:
             wait_start = pre_end

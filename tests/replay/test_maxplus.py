@@ -24,7 +24,7 @@ CONTROLLERS = (
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     name=st.sampled_from(sorted(PLACEMENTS)),
@@ -49,7 +49,7 @@ def test_agrees_with_the_recurrence(seed, name, executors, drafts, requests, con
     columns = ("step", "op", "lane", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
     assert sorted(tables["events"].select(columns).rows(), key=repr) == sorted(expected.events, key=repr)
     columns = ("step", "request_id", "anchor_position", "prefix_len", "accepted", "emitted", "fresh")
-    assert tables["rows"].select(columns).rows() == expected.rows
+    assert sorted(tables["rows"].select(columns).rows()) == sorted(expected.rows)
 
 
 @pytest.mark.parametrize("name", sorted(PLACEMENTS))

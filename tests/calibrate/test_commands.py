@@ -1,0 +1,115 @@
+"""`simtool calibrate` and `simtool replay`, from the command line."""
+
+import json
+
+import pytest
+
+from simtool.calibrate.profile import load_profile
+from simtool.cli.main import run
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.placement import BUILT_IN
+from simtool.trace.bundle import open_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+
+CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    """Bundles of four placements over the same requests, at constant costs; outcomes at every anchor."""
+    source = source_bundle(tmp_path / "source", random_work(3, 5, 8))
+    profile = profile_of(constant_costs(pre=1_000, duration=5_000))
+    for name in ("static", "this-step", "lag", "lag-overlap"):
+        replay(source, profile, Scenario(BUILT_IN[name], 2, CONTROLLER)).save(tmp_path / name)
+    return tmp_path
+
+
+def calibrated(recorded):
+    bundles = [str(recorded / name) for name in ("static", "this-step", "lag", "lag-overlap")]
+    assert run(["calibrate", *bundles, "--out", str(recorded / "p.json")]) == 0
+    return str(recorded / "p.json")
+
+
+def test_calibrate_writes_a_profile_and_prints_its_costs(recorded, capsys):
+    calibrated(recorded)
+    printed = capsys.readouterr()
+    for word in ("decide", "target", "held-out error", "loop_gap", "predictor: validate ms"):
+        assert word in printed.out
+    profile = load_profile(recorded / "p.json")
+    assert profile.provenance.command == "simtool calibrate static this-step lag lag-overlap"
+    assert "read_confidence" in profile.decode.host
+
+
+def test_calibrate_names_its_output_after_the_input_and_keeps_what_is_there(recorded, capsys):
+    assert run(["calibrate", str(recorded / "lag"), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["profile"] == str(recorded / "lag.profile.json")
+    assert {"step", "lane", "what", "intercept_ns", "quality"} <= document["costs"][0].keys()
+    assert run(["calibrate", str(recorded / "lag")]) == 2
+    assert "pass --force" in capsys.readouterr().err
+    assert run(["calibrate", str(recorded / "lag"), "--force"]) == 0
+
+
+def test_replay_prints_a_line_per_placement_and_writes_bundles(recorded, capsys):
+    profile = calibrated(recorded)
+    capsys.readouterr()
+    out = recorded / "out"
+    command = ["replay", str(recorded / "lag"), "--policy", "all", "--profile", profile, "--out", str(out), "--json"]
+    assert run(command) == 0
+    lines = json.loads(capsys.readouterr().out)
+    assert [line["placement"] for line in lines] == ["static", "this-step", "lag", "lag-overlap"]
+    assert all(line["origin"] == "replayed" for line in lines)
+    again = open_bundle(out / "lag-lag-overlap").table("steps")
+    assert again["end_ns"].to_list() == open_bundle(recorded / "lag-overlap").table("steps")["end_ns"].to_list()
+    assert run(command) == 2
+
+
+def test_replay_calibrates_from_the_trace_and_says_so(recorded, capsys):
+    assert run(["replay", str(recorded / "lag"), "--policy", "lag"]) == 0
+    assert "calibrated from lag itself" in capsys.readouterr().err
+
+
+def test_all_skips_what_has_no_price_and_a_named_policy_fails(recorded, capsys):
+    assert run(["replay", str(recorded / "lag"), "--policy", "all"]) == 1
+    assert "this-step: not replayed: profile lag has no cost of 'read_confidence'" in capsys.readouterr().err
+    assert run(["replay", str(recorded / "lag"), "--policy", "this-step"]) == 2
+
+
+def test_what_if(recorded, capsys):
+    command = ["replay", str(recorded / "this-step"), "--policy", "this-step", "--json"]
+    assert run(command) == 0
+    (before,) = json.loads(capsys.readouterr().out)
+    assert run([*command, "--set", "decide=+100us"]) == 0
+    (after,) = json.loads(capsys.readouterr().out)
+    assert after["step"] == pytest.approx(before["step"] + 100_000)
+    assert "what-if: decide=+100us" in after["warnings"]
+
+
+def test_lag_option(recorded, capsys):
+    command = ["replay", str(recorded / "lag"), "--policy", "lag", "--lag", "2", "--json"]
+    assert run(command) == 0
+    assert json.loads(capsys.readouterr().out)[0]["placement"] == "lag-2"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--policy", "fastest"], "unknown placement 'fastest'"),
+        (["--policy", "static", "--lag", "2"], "cannot be run at lag 2"),
+        (["--policy", "static", "--predictor", "none"], "--predictor has no effect on static"),
+        (["--policy", "lag", "--predictor", "magic"], "--predictor is 'magic'"),
+        (["--policy", "lag", "--seed", "3"], "--seed has no effect"),
+        (["--policy", "lag", "--arrivals", "poisson:often"], "--arrivals is 'poisson:often'"),
+        (["--policy", "lag", "--arrivals", "poisson"], "poisson takes a rate"),
+        (["--policy", "lag", "--noise", "white"], "noise is 'white'"),
+        (["--policy", "lag", "--outcomes", "guess"], "outcomes is 'guess'"),
+        (["--policy", "lag", "--set", "tidy=0"], "no cost 'tidy' to change"),
+        (["--policy", "lag", "--concurrency", "0"], "concurrency is 0"),
+    ],
+)
+def test_bad_use_is_one_line(recorded, capsys, options, message):
+    assert run(["replay", str(recorded / "lag"), *options]) == 2
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert message in error

@@ -1,0 +1,121 @@
+"""Replay at known costs, calibrate the replay, and the costs come back."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from simtool.calibrate.fit import calibrate, content_hash
+from simtool.errors import ProfileError, TraceError
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.ops import CATALOGUE
+from simtool.step.placement import BUILT_IN
+from tests.replay.synthetic import (
+    ONE_DEVICE,
+    STREAMS,
+    Line,
+    constant_costs,
+    profile_of,
+    random_costs,
+    random_work,
+    source_bundle,
+)
+
+CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.001))
+PLACEMENTS = ("static", "this-step", "lag", "lag-overlap")
+
+
+def known_costs():
+    """Random lines, with latencies that are the same everywhere, as on one machine."""
+    costs = random_costs(2, scale=4_000)
+    blocking = [key for key in costs.pre if CATALOGUE[key[1]].blocks]
+    return dataclasses.replace(
+        costs,
+        pre={key: Line(line.base + 500, line.slopes) for key, line in costs.pre.items()},
+        wake=dict.fromkeys(blocking, Line(70)),
+        queue=dict.fromkeys(costs.duration, Line(30)),
+        launch=dict.fromkeys(costs.launch, Line(-50)),
+        gap=Line(900),
+    )
+
+
+def recordings(tmp_path, costs, executors=ONE_DEVICE, placements=PLACEMENTS, seed=3):
+    source = source_bundle(tmp_path / "source", random_work(seed, 5, 12, tokens=40))
+    for name in placements:
+        result = replay(source, profile_of(costs, executors), Scenario(BUILT_IN[name], 4, CONTROLLER))
+        yield result.save(tmp_path / name)
+
+
+def fitted(bundles, name="fitted"):
+    return calibrate(list(bundles), name=name, command="simtool calibrate", created="2026-01-01")
+
+
+@pytest.mark.parametrize("executors", [ONE_DEVICE, STREAMS])
+def test_costs_come_back(tmp_path, executors):
+    costs = known_costs()
+    profile = fitted(recordings(tmp_path, costs, executors))
+    assert profile.executors == executors
+    assert round(profile.loop_gap.intercept_ns) == 900
+    target = profile.decode.device["target"].duration
+    for feature, slope in costs.duration["decode", "target"].slopes.items():
+        assert target.per_feature_ns[feature] == pytest.approx(slope, rel=1e-3)
+    for name, host in profile.decode.host.items():
+        assert np.abs(host.pre.residuals_ns).max() <= 1, name
+        assert host.wake is None or round(host.wake.intercept_ns) == 70
+        assert all(round(launch.intercept_ns) == -50 for launch in host.launches.values())
+    for name, work in profile.decode.device.items():
+        assert np.abs(work.duration.residuals_ns).max() <= 1, name
+        assert round(work.queue.intercept_ns) == 30
+
+
+def test_a_placement_that_was_never_run_is_foretold(tmp_path):
+    """lag-overlap and its late form, priced from three other placements; then from seeds that were not fitted."""
+    costs = known_costs()
+    profile = fitted(recordings(tmp_path, costs, placements=PLACEMENTS[:3]))
+    other = source_bundle(tmp_path / "other", random_work(17, 5, 12, tokens=40))
+    for name in ("lag-overlap", "lag-overlap-late"):
+        scenario = Scenario(BUILT_IN[name], 4, CONTROLLER)
+        truth, told = (replay(other, p, scenario).tables["steps"]["end_ns"].max() for p in (profile_of(costs), profile))
+        assert told == pytest.approx(truth, rel=1e-4)
+
+
+def test_predictor_comes_back(tmp_path):
+    """target: 2 us + 300 ns a row; verify: 1 us. In the predictor's ms: 0.003 + 0.0003 a row, no prefix cost."""
+    costs = constant_costs(pre=10, duration=10)
+    lines = {("decode", "target"): Line(2_000, {"validate_rows": 300}), ("decode", "verify"): Line(1_000)}
+    costs = dataclasses.replace(costs, duration={**costs.duration, **lines})
+    profile = fitted(recordings(tmp_path, costs))
+    assert profile.predictor.intercept_ms == pytest.approx(0.003, rel=1e-3)
+    assert profile.predictor.query_token_ms == pytest.approx(0.0003, rel=1e-3)
+    assert profile.predictor.query_prefix_ms == pytest.approx(0.0, abs=1e-8)
+
+
+def test_no_predictor_without_variation(tmp_path):
+    work = random_work(3, 5, 1)
+    source = source_bundle(tmp_path / "source", work)
+    result = replay(source, profile_of(constant_costs(10, 10)), Scenario(BUILT_IN["static"], 1))
+    profile = fitted([result.save(tmp_path / "static")])
+    assert profile.predictor is None
+    assert any("no validate-time predictor" in warning for warning in profile.provenance.warnings)
+
+
+def test_provenance_names_the_bundles_by_content(tmp_path):
+    bundles = list(recordings(tmp_path, constant_costs(10, 10), placements=("static", "lag")))
+    profile = fitted(bundles)
+    assert [entry["placement"] for entry in profile.provenance.bundles] == ["static", "lag"]
+    assert profile.provenance.bundles[0]["sha256"] == content_hash(bundles[0]) != content_hash(bundles[1])
+    assert any("replayed, not a live recording" in warning for warning in profile.provenance.warnings)
+
+
+def test_refuses_what_it_cannot_fit(tmp_path):
+    source = source_bundle(tmp_path / "empty", random_work(3, 5, 1))
+    with pytest.raises(TraceError, match="no step with both its ops and its sizes"):
+        fitted([source])
+    with pytest.raises(ProfileError, match="no bundle given"):
+        fitted([])
+    one = next(recordings(tmp_path / "a", constant_costs(10, 10)))
+    other = dataclasses.replace(one, manifest=dataclasses.replace(one.manifest, device_name="another"))
+    with pytest.raises(ProfileError, match="different devices"):
+        fitted([one, other])
