@@ -56,7 +56,7 @@ class CachedAttention:
     def __init__(self, cache: KVCache, mapping: Tensor, groups: RowGroups) -> None:
         """`mapping`: [W] flat cache index of each new row."""
         self._cache, self._mapping, self._groups = cache, mapping, groups
-        self._mask = length_mask(groups.lengths, groups.max_length)
+        self._bias = length_bias(groups.lengths, groups.max_length, cache.dtype)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
         """Attend; shapes as in `layers.Attend`."""
@@ -66,7 +66,7 @@ class CachedAttention:
         padded = q
         if groups.places is not None:
             padded = q.new_zeros(groups.lengths.numel(), *q.shape[1:]).index_copy_(0, groups.places, q)
-        out = masked_attention(padded.view(*groups.lengths.shape, *q.shape[1:]), keys, values, self._mask).flatten(0, 1)
+        out = masked_attention(padded.view(*groups.lengths.shape, *q.shape[1:]), keys, values, self._bias).flatten(0, 1)
         return out if groups.places is None else out.index_select(0, groups.places)
 
 
@@ -91,13 +91,14 @@ class PromptAttention:
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)[0].transpose(0, 1)
 
 
-def length_mask(lengths: Tensor, max_length: int) -> Tensor:
-    """[G, w] lengths -> [G, w, max_length], true where a row may look."""
-    return torch.arange(max_length, device=lengths.device) < lengths[..., None]
+def length_bias(lengths: Tensor, max_length: int, dtype: torch.dtype) -> Tensor:
+    """[G, w] lengths -> [G, w, max_length]: 0 where a row may look and -inf beyond; made once for all layers."""
+    beyond = torch.arange(max_length, device=lengths.device) >= lengths[..., None]
+    return torch.zeros(beyond.shape, dtype=dtype, device=lengths.device).masked_fill(beyond, -torch.inf)
 
 
-def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """q [G, w, heads, hd] over k, v [G, L, kv_heads, hd] under mask [G, w, L] -> [G, w, heads, hd].
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
+    """q [G, w, heads, hd] over k, v [G, L, kv_heads, hd], scores plus bias [G, w, L] -> [G, w, heads, hd].
 
     The query heads that share a kv head become rows of one matrix, so keys and values are never repeated.
     """
@@ -107,6 +108,6 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     folded = q.view(groups, width, kv_heads, repeat, size).permute(0, 2, 3, 1, 4)
     folded = folded.reshape(groups, kv_heads, repeat * width, size)
     out = functional.scaled_dot_product_attention(
-        folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=mask.repeat(1, repeat, 1)[:, None]
+        folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias.repeat(1, repeat, 1)[:, None]
     )
     return out.view(groups, kv_heads, repeat, width, size).permute(0, 3, 1, 2, 4).reshape(groups, width, heads, size)
