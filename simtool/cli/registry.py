@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 #: heavy packages (polars, plotly, torch, simpy) inside its functions, so that --help stays quick.
 COMMANDS = {
     "record": "simtool.cli.record:record",
+    "import": "simtool.cli.import_:import_",
+    "inspect": "simtool.cli.inspect:inspect",
     "fill": "simtool.cli.fill:fill",
     "validate": "simtool.cli.validate:validate",
     "compare": "simtool.cli.compare:compare",
     "calibrate": "simtool.cli.calibrate:calibrate",
     "replay": "simtool.cli.replay:replay",
     "report": "simtool.cli.report:report",
+    "export": "simtool.cli.export:export",
     "placements": "simtool.cli.placements:placements",
     "doctor": "simtool.cli.doctor:doctor",
 }

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from simtool.errors import TraceError
-from simtool.trace.bundle import BundleWriter, open_bundle, write_bundle
+from simtool.trace.bundle import BundleWriter, open_bundle, replace_table, write_bundle
 from simtool.trace.frames import make_frame
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
@@ -189,3 +189,16 @@ def test_manifest_round_trips_and_refuses_what_json_cannot_hold(tmp_path: Path) 
     assert Manifest.from_dict(json.loads(json.dumps(manifest.to_dict()))) == manifest
     with pytest.raises(TraceError, match="not plain JSON"):
         BundleWriter(tmp_path / "run", small_manifest(details={"nan": float("nan")}))
+
+
+def test_one_table_of_a_complete_bundle_can_be_replaced(tmp_path: Path) -> None:
+    frames = {name: make_frame(TABLES[name], columns) for name, columns in small_tables().items()}
+    bundle = write_bundle(tmp_path / "run", small_manifest(), frames)
+    replaced = replace_table(bundle, "outcomes", frames["outcomes"].tail(2))
+    assert replaced.table("outcomes").height == 2
+    assert replaced.table("rows").equals(bundle.table("rows"))
+    with pytest.raises(TraceError, match="unknown column"):
+        replace_table(bundle, "outcomes", frames["outcomes"].with_columns(mood=pl.lit(1)))
+    unfinished = BundleWriter(tmp_path / "unfinished", small_manifest())
+    with pytest.raises(TraceError, match="is incomplete"):
+        replace_table(open_bundle(unfinished.path), "outcomes", frames["outcomes"])

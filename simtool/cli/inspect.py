@@ -1,0 +1,95 @@
+"""`simtool inspect`: what a bundle holds, and whether it contradicts itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from simtool.cli import console
+from simtool.cli.options import FINDING, Bundles, JsonFlag
+from simtool.units import format_ns
+
+if TYPE_CHECKING:
+    from simtool.trace.bundle import Bundle
+    from simtool.trace.checks import Finding
+
+
+def inspect(bundles: Bundles, json: JsonFlag = False) -> None:
+    """Show what a bundle holds and check every invariant. Exit 1 on an error or a warning, not on a note."""
+    from simtool.trace.bundle import open_bundle
+    from simtool.trace.checks import Severity, check_bundle
+
+    inspected = [(bundle, check_bundle(bundle)) for bundle in map(open_bundle, bundles)]
+    if json:
+        console.emit_json([_as_json(bundle, findings) for bundle, findings in inspected])
+    else:
+        for bundle, findings in inspected:
+            _print(bundle, findings)
+    if any(finding.severity != Severity.NOTE for _, findings in inspected for finding in findings):
+        raise typer.Exit(FINDING)
+
+
+def _rows(bundle: Bundle) -> dict[str, int | None]:
+    """Rows by table; None for one that cannot be read, which is among the findings."""
+    from simtool.errors import TraceError
+    from simtool.trace.schema import TABLES
+
+    rows: dict[str, int | None] = {}
+    for name in TABLES:
+        try:
+            rows[name] = bundle.table(name).height
+        except TraceError:
+            rows[name] = None
+    return rows
+
+
+def _as_json(bundle: Bundle, findings: list[Finding]) -> dict[str, object]:
+    found = [{name: getattr(f, name) for name in ("severity", "table", "message", "count", "first")} for f in findings]
+    return {
+        "bundle": str(bundle.path),
+        "manifest": bundle.manifest.to_dict(),
+        "rows": _rows(bundle),
+        "findings": found,
+    }
+
+
+def _print(bundle: Bundle, findings: list[Finding]) -> None:
+    from simtool.report.terminal import table
+    from simtool.trace.schema import TABLES
+
+    out = console.stdout()
+    out.print(str(bundle.path), style="bold")
+    for name, value in _facts(bundle):
+        out.print(f"  {name:<11} {value}", soft_wrap=True)
+    rows = [(name, "unreadable" if n is None else f"{n:,}", TABLES[name].row) for name, n in _rows(bundle).items()]
+    out.print(table("", ("table", "rows", "a row is"), rows, numbers_from=3))
+    for finding in findings:
+        out.print(str(finding), soft_wrap=True)
+    if not findings:
+        out.print("no findings: every check holds")
+
+
+def _facts(bundle: Bundle) -> list[tuple[str, str]]:
+    m = bundle.manifest
+    facts = [
+        ("origin", f"{m.origin}, {'complete' if m.complete else 'INCOMPLETE'}"),
+        ("engine", f"{m.engine} {m.engine_version}"),
+        ("device", f"{m.device}: {m.device_name}"),
+    ]
+    if m.origin != "imported":
+        name = (m.placement or {}).get("name")
+        facts.append(("run", f"{m.algorithm}, SL {m.sl}, concurrency {m.concurrency}, placement {name}, seed {m.seed}"))
+        facts.append(("models", ", ".join(f"{role} {model.get('id')}" for role, model in m.models.items()) or "-"))
+    return [*facts, ("time span", _span(bundle))]
+
+
+def _span(bundle: Bundle) -> str:
+    from simtool.errors import TraceError
+
+    try:
+        events = bundle.table("events")
+    except TraceError:
+        return "-"
+    start, end = events["start_ns"].min(), events["end_ns"].max()
+    return format_ns(end - start) if isinstance(start, int) and isinstance(end, int) else "-"

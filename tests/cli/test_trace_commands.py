@@ -1,0 +1,94 @@
+"""inspect, import and export, on small bundles and traces made here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simtool.cli.main import run
+from simtool.trace.bundle import BundleWriter, open_bundle, write_bundle
+from simtool.trace.frames import make_frame
+from simtool.trace.schema import TABLES
+from tests.trace.small import small_manifest, small_tables
+
+
+@pytest.fixture
+def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    frames = {name: make_frame(TABLES[name], columns) for name, columns in small_tables().items()}
+    return write_bundle(tmp_path / "run", small_manifest(), frames).path
+
+
+def _kernel(stream: int, ts: object) -> dict[str, object]:
+    return {"ph": "X", "cat": "kernel", "name": "k", "ts": ts, "dur": 1, "pid": 0, "tid": stream}
+
+
+def test_inspect_shows_and_passes_a_sound_bundle(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", "run"]) == 0
+    printed = capsys.readouterr().out
+    for text in ("live, complete", "dspark, SL 2, concurrency 2, placement lag, seed 0", "target tiny", "400 ns"):
+        assert text in printed
+    assert "note: outcomes: anchors of 9 have no known outcome" in printed
+
+
+def test_inspect_json_and_findings(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (bundle / "rows.parquet").write_bytes(b"lost")
+    BundleWriter(bundle.with_name("killed"), small_manifest())
+    assert run(["inspect", "run", "killed", "--json"]) == 1
+    damaged, killed = json.loads(capsys.readouterr().out)
+    assert damaged["rows"]["rows"] is None
+    assert damaged["rows"]["steps"] == 4
+    assert damaged["findings"][0]["severity"] == "error"
+    assert killed["findings"][0]["message"].startswith("the writer was stopped")
+    assert run(["inspect", "run"]) == 1
+    assert "unreadable" in capsys.readouterr().out
+    assert run(["inspect", "nowhere"]) == 2
+
+
+def test_export_names_its_output_and_does_not_overwrite(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["export", "run"]) == 0
+    assert "wrote run.perfetto.json" in capsys.readouterr().out
+    assert json.loads(Path("run.perfetto.json").read_text())["traceEvents"]
+    assert run(["export", "run"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert run(["export", "run", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["file"] == "run.perfetto.json"
+
+
+def test_import_maps_streams_and_tells(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trace.json").write_text(json.dumps([_kernel(7, 0), _kernel(8, 5), {"ph": "s"}]))
+    assert run(["import", "trace.json", "--lane", "device 0 stream 8=copy"]) == 0
+    printed = capsys.readouterr().out
+    assert "lanes: device 0 stream 8: lane copy, kernel 1" in printed
+    assert "dropped: phase s: 1" in printed
+    assert open_bundle(Path("trace-imported")).table("events")["lane"].to_list() == ["compute", "copy"]
+    assert run(["import", "trace.json"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert run(["import", "trace.json", "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"]["events"] == 2
+
+
+def test_broken_input_is_a_finding(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("trace.json").write_text(json.dumps([_kernel(7, 0), _kernel(7, "late")]))
+    assert run(["import", "trace.json", "--out", "kept"]) == 1
+    assert "warning: 1 rejected: ts and dur are no span of time" in capsys.readouterr().out
+    assert open_bundle(Path("kept")).table("events").height == 1
+
+
+@pytest.mark.parametrize(
+    ("lane", "message"),
+    [
+        ("stream 7", "expected STREAM=LANE"),
+        ("device 0 stream 7=host", "LANE one of prepare, compute, copy"),
+        ("stream 9=copy", "no stream 'stream 9'"),
+    ],
+)
+def test_a_lane_that_makes_no_sense_is_refused(
+    bundle: Path, lane: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("trace.json").write_text(json.dumps([_kernel(7, 0)]))
+    assert run(["import", "trace.json", "--lane", lane]) == 2
+    assert message in capsys.readouterr().err
+    assert not Path("trace-imported").exists()
