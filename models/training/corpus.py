@@ -51,6 +51,14 @@ def heldout_tokens(tokenizer: Tokenizer, end_id: int) -> dict[str, np.ndarray]:
     return {name: encode(tokenizer, [d for d in docs if d.domain == name], end_id) for name in DOMAINS}
 
 
+def token_id(tokenizer: Tokenizer, token: str) -> int:
+    """The id of a special token. Raises ValueError where the tokenizer lacks it."""
+    found = tokenizer.token_to_id(token)
+    if found is None:
+        raise ValueError(f"the tokenizer has no {token}: train it with models.training.tokenizer")
+    return int(found)
+
+
 def encoder(path: Path) -> tuple[Tokenizer, Callable[[str], list[int]]]:
     """A tokenizer from its file, and its text-to-ids function."""
     tokenizer = Tokenizer.from_file(str(path))

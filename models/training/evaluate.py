@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from models.training.blocks import view_of
-from models.training.corpus import END_OF_TEXT, encoder, heldout_tokens
+from models.training.corpus import END_OF_TEXT, encoder, heldout_tokens, token_id
 from models.training.greedy_text import continue_greedily, loop_share
 from models.training.outcomes import figures, outcomes, visited
 from models.training.train_target import heldout_losses
@@ -59,7 +59,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     tokenizer, encode = encoder(args.checkpoints / "target" / "tokenizer.json")
     target = load_target(args.checkpoints / "target", torch.float32)
-    streams = heldout_tokens(tokenizer, tokenizer.token_to_id(END_OF_TEXT))
+    streams = heldout_tokens(tokenizer, token_id(tokenizer, END_OF_TEXT))
     prompts = heldout_prompts(encode, args.prompts, args.seed, PROMPT, PROMPT)
     tokens = continue_greedily(target, torch.tensor([p.prompt_ids for p in prompts]), PROMPT + args.tokens)
     domains = [str(p.domain) for p in prompts]

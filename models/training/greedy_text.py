@@ -1,14 +1,23 @@
-"""The target's own greedy text, in batches: what the drafters will meet, so what they are trained on."""
+"""The target's own greedy text, in batches: what the drafters will meet, so what they are trained on.
+
+``python -m models.training.greedy_text --target FOLDER --out FILE --seed 0 --sequences 2048``
+"""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.nn import functional
 
+from models.training.corpus import END_OF_TEXT, encoder, token_id, training_tokens
+from simtool.engine.checkpoint import load_target
 from simtool.engine.target import TargetModel
 
 
@@ -84,3 +93,32 @@ def loop_share(continuations: Tensor, tail: int = 48, longest_period: int = 16) 
     for period in range(1, longest_period + 1):
         looping |= (last[:, period:] == last[:, :-period]).all(dim=1)
     return looping.float().mean().item()
+
+
+def read_sequences(files: Sequence[Path]) -> tuple[Tensor, Tensor]:
+    """What :func:`main` wrote: tokens [count, length] and how many of each are real text [count]."""
+    loaded = [load_file(file) for file in files]
+    return torch.cat([part["tokens"] for part in loaded]).long(), torch.cat([part["real"] for part in loaded]).long()
+
+
+def main() -> None:
+    """Write greedy sequences from training prompts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--sequences", type=int, default=2048)
+    parser.add_argument("--length", type=int, default=320)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    tokenizer, _ = encoder(args.target / "tokenizer.json")
+    target = load_target(args.target, torch.float32)
+    stream = training_tokens(tokenizer, token_id(tokenizer, END_OF_TEXT))
+    tokens, real = greedy_sequences(target, stream, args.sequences, args.length, args.seed)
+    save_file({"tokens": tokens.to(torch.int16), "real": real.to(torch.int16)}, args.out)
+    print(f"{loop_share(tokens):.3f} of {len(tokens)} sequences loop at their end", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,7 +1,7 @@
-"""Train the drafters together: ``python -m models.training.train_draft --target FOLDER --out FOLDER --minutes 40``.
+"""Train drafters: ``python -m models.training.train_draft --target FOLDER --greedy FILE --out FOLDER --only NAME``.
 
-The target is frozen; every step runs it once and each drafter learns from the same hidden states. Most sequences
-are the target's own greedy text (what drafting meets when decoding is greedy), the rest real text.
+The target is frozen; every step runs it once and each named drafter learns from the same hidden states. Most
+sequences are the target's own greedy text (what drafting meets when decoding is greedy), the rest real text.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from torch.nn import functional
 from models.training import export
 from models.training.blocks import TargetView, draft_hidden, following, view_of
 from models.training.common import Clock, Optimizers, load_state, save_state, schedule
-from models.training.corpus import END_OF_TEXT, MASK, corpus_hash, documents, encoder, training_tokens
-from models.training.greedy_text import greedy_sequences
+from models.training.corpus import END_OF_TEXT, MASK, corpus_hash, documents, encoder, token_id, training_tokens
+from models.training.greedy_text import read_sequences
 from models.training.train_target import windows
 from simtool.engine.checkpoint import load_target
 from simtool.engine.draft import DraftConfig, DraftModel
@@ -45,7 +45,7 @@ class Recipe:
 
 RECIPES = (
     Recipe("dspark_sl7", True, 7, 32, 4.0),
-    Recipe("dspark_sl16", True, 16, 16, 8.0),
+    Recipe("dspark_sl16", True, 16, 28, 8.0),
     Recipe("dflash_sl7", False, 7, 32, 4.0),
 )
 
@@ -140,9 +140,10 @@ def anchors_in(first: Tensor, count: int, length: int, drafts: int, rng: torch.G
 
 @dataclass
 class Trainer:
-    """All drafters, their optimizers and the text they share."""
+    """Some drafters, their optimizers and the text they share."""
 
     target: TargetModel
+    recipes: tuple[Recipe, ...]
     drafters: dict[str, DraftModel]
     optimizers: dict[str, Optimizers]
     stream: np.ndarray
@@ -165,7 +166,7 @@ class Trainer:
         tokens, first = self.sequences()
         view = view_of(self.target, tokens, TAPS)
         losses: dict[str, float] = {}
-        for recipe in RECIPES:
+        for recipe in self.recipes:
             starts = anchors_in(first, recipe.anchors, LENGTH, recipe.drafts, self.rng)
             with torch.autocast("cpu", torch.bfloat16):
                 loss = draft_loss(self.drafters[recipe.name], self.target, view, starts, recipe.decay)
@@ -176,7 +177,7 @@ class Trainer:
 
     def save(self, out: Path, state: Path, progress: dict[str, float], facts: dict[str, object]) -> None:
         """Write every drafter's folder and resumable state."""
-        for recipe in RECIPES:
+        for recipe in self.recipes:
             draft = self.drafters[recipe.name]
             weights = LOSS_WEIGHTS if recipe.dspark else {"cross_entropy": 1.0}
             recipe_facts = {
@@ -205,27 +206,29 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--state", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=40.0)
-    parser.add_argument("--sequences", type=int, default=4096)
+    parser.add_argument("--greedy", type=Path, required=True, nargs="+", help="files of models.training.greedy_text")
+    names = [recipe.name for recipe in RECIPES]
+    parser.add_argument("--only", choices=names, default=names, nargs="+")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Train until the budget is spent; writing the greedy text is part of it."""
+    """Train until the budget is spent."""
     args = parse()
     torch.set_num_threads(args.threads)
     clock = Clock(args.minutes * 60)
     tokenizer, _ = encoder(args.target / "tokenizer.json")
     target = load_target(args.target, torch.float32)
-    stream = training_tokens(tokenizer, tokenizer.token_to_id(END_OF_TEXT))
-    greedy, widths = greedy_sequences(target, stream, args.sequences, LENGTH, args.seed)
-    print(f"{clock.elapsed():.0f} s: {len(greedy)} greedy sequences of {LENGTH} tokens", flush=True)
-    mask_id = tokenizer.token_to_id(MASK)
-    drafters = {r.name: fresh_draft(draft_config(r, target.config, mask_id), target, args.seed) for r in RECIPES}
+    stream = training_tokens(tokenizer, token_id(tokenizer, END_OF_TEXT))
+    greedy, widths = read_sequences(args.greedy)
+    recipes = tuple(recipe for recipe in RECIPES if recipe.name in args.only)
+    mask_id = token_id(tokenizer, MASK)
+    drafters = {r.name: fresh_draft(draft_config(r, target.config, mask_id), target, args.seed) for r in recipes}
     trainer = Trainer(
-        target, drafters, {name: Optimizers(d, matrix_lr=0.006, other_lr=0.003) for name, d in drafters.items()},
+        target, recipes, drafters, {n: Optimizers(d, matrix_lr=0.006, other_lr=0.003) for n, d in drafters.items()},
         stream, greedy, widths, args.batch, torch.Generator(), np.random.default_rng(args.seed),
     )  # fmt: skip
     progress = trainer.resume(args.state)

@@ -15,18 +15,28 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
+from torch.multiprocessing.spawn import start_processes
 from torch.nn import functional
 
 from models.training import export
-from models.training.common import CausalBatch, Clock, Optimizers, load_state, save_state, schedule
-from models.training.corpus import END_OF_TEXT, corpus_hash, documents, encoder, heldout_tokens, training_tokens
+from models.training.common import CausalBatch, Clock, Optimizers, Team, load_state, save_state, schedule
+from models.training.corpus import (
+    END_OF_TEXT,
+    corpus_hash,
+    documents,
+    encoder,
+    heldout_tokens,
+    token_id,
+    training_tokens,
+)
 from models.training.loops import LoopPool
 from simtool.engine.target import TargetConfig, TargetModel
 
 LENGTH = 512
-LOOP_REFRESH_S = 40.0
+LOOP_REFRESH_S = 45.0
+LOOP_PROMPTS = 192
 LOOP_SEQUENCES = 10
-LOOP_WEIGHT = 0.5
+LOOP_WEIGHT = 1.0
 
 
 def small_config(vocab: int, end_id: int) -> TargetConfig:
@@ -83,63 +93,76 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=40.0)
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--loops-from", type=float, default=0.75, help="share of the budget before the loop loss joins")
+    parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
+    parser.add_argument("--loops-from", type=float, default=0.6, help="share of the budget before the loop loss joins")
     return parser.parse_args()
 
 
-def main() -> None:
-    """Train until the budget is spent."""
-    args = parse()
-    torch.set_num_threads(args.threads)
+def train(rank: int, args: argparse.Namespace) -> None:
+    """One worker: train until the budget is spent. The first worker keeps the clock, logs and saves."""
+    torch.set_num_threads(1)
+    team = Team(rank, args.workers, args.state.with_suffix(".rendezvous"))
     tokenizer, _ = encoder(args.tokenizer)
-    end_id = tokenizer.token_to_id(END_OF_TEXT)
-    stream, heldout = training_tokens(tokenizer, end_id), heldout_tokens(tokenizer, end_id)
+    end_id = token_id(tokenizer, END_OF_TEXT)
+    stream = training_tokens(tokenizer, end_id)
     model = fresh_target(small_config(tokenizer.get_vocab_size(), end_id), args.seed)
     optimizers = Optimizers(model, matrix_lr=0.006, other_lr=0.004)
     clock, step = Clock(args.minutes * 60), 0
     if args.state.exists():
         facts = load_state(args.state, model, optimizers)
-        clock, step = Clock(args.minutes * 60, spent=facts["seconds"]), int(facts["step"])
-    rng = np.random.default_rng((args.seed, step))
+        clock.spent, step = facts["seconds"], int(facts["step"])
+    rng = np.random.default_rng((args.seed, step, rank))
     pool, refreshed = LoopPool(stream, rng), -math.inf
-    print(f"{len(stream)} training tokens, {sum(p.numel() for p in model.parameters())} parameters", flush=True)
+    corpus = corpus_hash(documents(held_out=False))
 
-    def provenance(losses: dict[str, float]) -> dict[str, object]:
-        return export.provenance(
-            args.seed, corpus_hash(documents(False)), steps=step, seconds=clock.elapsed(),
-            tokens_seen=step * args.batch * LENGTH, heldout_nats=losses,
+    def save(windows_judged: int) -> None:
+        save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
+        losses = heldout_losses(model, heldout_tokens(tokenizer, end_id), windows_judged)
+        facts = export.provenance(
+            args.seed, corpus, steps=step, seconds=round(clock.elapsed()), tokens_seen=step * args.batch * LENGTH,
+            workers=args.workers, loops_from=args.loops_from, heldout_nats=losses,
         )  # fmt: skip
+        export.save_target(args.out, model, facts, args.tokenizer)
+        print("held out " + json.dumps(losses), flush=True)
 
     saved = logged = time.monotonic()
     recent: list[float] = []
-    while clock.fraction() < 1.0:
-        against_loops = clock.fraction() >= args.loops_from
-        if against_loops and time.monotonic() - refreshed > LOOP_REFRESH_S:
-            refreshed = time.monotonic()
-            print(f"{clock.elapsed():7.0f} s  {pool.refresh(model):.3f} of greedy continuations loop", flush=True)
-        batch = windows(stream, args.batch, LENGTH, rng)
+    while True:
+        fraction, now = team.agree(clock.fraction(), time.monotonic())
+        if fraction >= 1.0:
+            break
+        against_loops = fraction >= args.loops_from
+        if against_loops and now - refreshed > LOOP_REFRESH_S:
+            refreshed = now
+            share = pool.refresh(model, LOOP_PROMPTS // args.workers)
+            print(f"{clock.elapsed():7.0f} s  {share:.3f} of greedy continuations loop", flush=True)
+        batch = windows(stream, args.batch // args.workers, LENGTH, rng)
         with torch.autocast("cpu", torch.bfloat16):
             loss = next_token_loss(model, batch)
-            total = loss + LOOP_WEIGHT * pool.loss(model, LOOP_SEQUENCES) if against_loops else loss
-        total.backward()  # type: ignore[no-untyped-call]
-        optimizers.step(schedule(clock.fraction()))
+            unlikely = pool.loss(model, LOOP_SEQUENCES // args.workers) if against_loops else torch.zeros(())
+        (loss + LOOP_WEIGHT * unlikely).backward()  # type: ignore[no-untyped-call]
+        team.average_gradients(optimizers.parameters)
+        optimizers.step(schedule(fraction))
         step += 1
         recent.append(loss.item())
-        if time.monotonic() - logged > 20:
-            logged = time.monotonic()
-            print(f"{clock.elapsed():7.0f} s  step {step}  loss {np.mean(recent):.4f}", flush=True)
+        if rank == 0 and now - logged > 20:
+            logged = now
+            print(f"{clock.elapsed():7.0f} s  step {step}  {np.mean(recent):.4f}  {unlikely.item():.3f}", flush=True)
             recent.clear()
-        if time.monotonic() - saved > 180:
-            saved = time.monotonic()
-            save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
-            losses = heldout_losses(model, heldout)
-            export.save_target(args.out, model, provenance(losses), args.tokenizer)
-            print("held out " + json.dumps(losses), flush=True)
-    losses = heldout_losses(model, heldout)
-    save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
-    export.save_target(args.out, model, provenance(losses), args.tokenizer)
-    print("done " + json.dumps(losses), flush=True)
+        if rank == 0 and now - saved > 180:
+            saved = now
+            save(windows_judged=4)
+    if rank == 0:
+        save(windows_judged=16)
+        print("done", flush=True)
+
+
+def main() -> None:
+    """Start the workers."""
+    args = parse()
+    args.state.parent.mkdir(parents=True, exist_ok=True)
+    args.state.with_suffix(".rendezvous").unlink(missing_ok=True)
+    start_processes(train, (args,), nprocs=args.workers, start_method="spawn")  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":
