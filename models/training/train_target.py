@@ -113,14 +113,14 @@ def train(rank: int, args: argparse.Namespace) -> None:
         clock.spent, step = facts["seconds"], int(facts["step"])
     rng = np.random.default_rng((args.seed, step, rank))
     pool, refreshed = LoopPool(stream, rng), -math.inf
-    corpus = corpus_hash(documents(held_out=False))
 
     def save(windows_judged: int) -> None:
         save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
         losses = heldout_losses(model, heldout_tokens(tokenizer, end_id), windows_judged)
         facts = export.provenance(
-            args.seed, corpus, steps=step, seconds=round(clock.elapsed()), tokens_seen=step * args.batch * LENGTH,
-            workers=args.workers, loops_from=args.loops_from, heldout_nats=losses,
+            args.seed, corpus_hash(documents(held_out=False)), steps=step, seconds=round(clock.elapsed()),
+            tokens_seen=step * args.batch * LENGTH, workers=args.workers, loops_from=args.loops_from,
+            heldout_nats=losses,
         )  # fmt: skip
         export.save_target(args.out, model, facts, args.tokenizer)
         print("held out " + json.dumps(losses), flush=True)
