@@ -110,11 +110,10 @@ def judge(
     """Compare live repetitions of each arm with its replay.
 
     live: arm -> repetitions, interleaved, in order. replayed: arm -> the noise-free replay. noisy: arm -> replays
-    under seeds of noise, for the predicted range (may hold none). Raises UsageError for fewer than two repetitions.
+    under seeds of noise, for the predicted range (may hold none). With one repetition only tokens are judged: an
+    interval needs two.
     """
     repetitions = min(map(len, live.values()))
-    if repetitions < 2:
-        raise UsageError(f"{repetitions} live repetition of an arm; an interval needs 2 or more")
     measured = {arm: [summarise_bundle(bundle) for bundle in bundles] for arm, bundles in live.items()}
     predicted = {arm: summarise_bundle(bundle) for arm, bundle in replayed.items()}
     varied = {arm: [summarise_bundle(bundle) for bundle in bundles] for arm, bundles in noisy.items()}
@@ -129,7 +128,7 @@ def judge(
             for name, unit, read in MEASURES
             if (judged := _judge(arm, name, unit, read(predicted[arm]), [read(s) for s in measured[arm]]))
         ),
-        tuple(_judge_pair(a, b, measured, predicted, varied) for a, b in combinations(live, 2)),
+        tuple(_judge_pair(a, b, measured, predicted, varied) for a, b in combinations(live, 2) if repetitions > 1),
     )
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 def tables(fidelity: Fidelity) -> list[Table]:
-    """Return the table of arms and the table of pairs."""
+    """Return the table of arms and the table of pairs; none when only tokens were judged."""
+    if not fidelity.judged:
+        return []
     arms = table(
         f"replayed beside live ({fidelity.repetitions} interleaved live repetitions per placement)",
         ("placement", "measure", "replayed", "live", "live 95 % interval", "error", ""),
@@ -33,12 +35,17 @@ def tables(fidelity: Fidelity) -> list[Table]:
 
 def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
     """Say in sentences how far the replay can be trusted, and how quiet the machine was."""
+    tokens = (
+        f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in step, request, anchor, "
+        "prefix length, accepted or emitted."
+    )
+    if not fidelity.judged:
+        return [tokens]
     errors = fidelity.errors("step time")
     worst = max(errors, key=abs, default=0.0)
     mean = sum(map(abs, errors)) / max(len(errors), 1)
     return [
-        f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in request, anchor, "
-        "prefix length, accepted or emitted.",
+        tokens,
         f"time: step time predicted within {mean:.1%} on average, {worst:+.1%} at worst; costs were fitted on other "
         "prompts than those judged.",
         f"machine: {_busy_with_others(live)}",

@@ -1,0 +1,116 @@
+"""A validation's work: record the arms interleaved, calibrate on one set of prompts, replay and judge on another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simtool.cli import console
+from simtool.errors import UsageError
+from simtool.step.placement import Placement
+
+if TYPE_CHECKING:
+    from simtool.analysis.fidelity import Fidelity
+    from simtool.calibrate.profile import Profile
+    from simtool.engine.engine import Prompt
+    from simtool.engine.session import Session
+    from simtool.step.controller import ControllerSettings
+    from simtool.trace.bundle import Bundle
+
+_NOISE_SEEDS = 10
+
+#: Use ("fit" or "live") -> placement name -> bundles, a repetition each.
+Runs = Mapping[str, Mapping[str, Sequence[Path]]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a validation leaves: live repetitions and the replay of each arm, and their comparison."""
+
+    live: Mapping[str, Sequence[Bundle]]
+    replayed: Mapping[str, Bundle]
+    profile: Profile
+    fidelity: Fidelity
+
+
+def make_room(out: Path, *, force: bool) -> None:
+    """Create the folder; an older validation is overwritten only when told to, other files never."""
+    ours = (out / "validation.json").exists() or (out / "live").is_dir()
+    if out.is_file() or (out.exists() and any(out.iterdir()) and not (force and ours)):
+        raise UsageError(f"{out}: is in use; choose another folder, or --force over an older validation")
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def record_arms(
+    session: Session,
+    placements: Sequence[Placement],
+    controller: ControllerSettings,
+    prompts: Mapping[str, Sequence[Prompt]],
+    *,
+    repeats: int,
+    out: Path,
+) -> Runs:
+    """Record every arm on every set of prompts, `repeats` times, each round starting with another arm.
+
+    Interleaving matters more than counting: a machine drifts between speeds, and only neighbours in time compare.
+    """
+    from simtool.engine.session import RunPlan
+
+    runs: dict[str, dict[str, list[Path]]] = {use: {p.name: [] for p in placements} for use in prompts}
+    plans = {(use, p.name): RunPlan(prompts[use], p, controller) for use in prompts for p in placements}
+    for plan in plans.values():
+        session.check(plan)
+    for placement in placements:
+        session.warm_up(plans[next(iter(prompts)), placement.name])
+    finished, total = 0, repeats * len(plans)
+    with console.progress(f"recording {total} live runs", total=total) as done:
+        for repeat in range(repeats):
+            turn = repeat % len(placements)
+            for placement in (*placements[turn:], *placements[:turn]):
+                for use in prompts:
+                    path = out / use / f"{placement.name}-{repeat}"
+                    session.record(path, plans[use, placement.name], force=True)
+                    runs[use][placement.name].append(path)
+                    finished += 1
+                    done(finished)
+    return runs
+
+
+def judge_arms(
+    runs: Runs, source: Path, placements: Sequence[Placement], controller: ControllerSettings, *, out: Path
+) -> Outcome:
+    """Calibrate on runs["fit"], replay each placement from `source`, and judge it on runs["live"].
+
+    Without runs to fit on the costs come from the live runs themselves: then only tokens can be judged.
+    """
+    from simtool.analysis.fidelity import judge
+    from simtool.calibrate.fit import calibrate
+    from simtool.calibrate.profile import save_profile
+    from simtool.replay.run import replay
+    from simtool.replay.scenario import Scenario
+    from simtool.trace.bundle import open_bundle
+
+    timed = "fit" in runs
+    fitted = [open_bundle(path) for paths in runs["fit" if timed else "live"].values() for path in paths]
+    profile = calibrate(fitted, name=out.name, command="simtool validate", created=date.today().isoformat())
+    save_profile(profile, out / "profile.json")
+    recorded = open_bundle(source)
+    concurrency = recorded.manifest.concurrency
+    replayed: dict[str, Bundle] = {}
+    noisy: dict[str, list[Bundle]] = {}
+    with console.progress("replaying", total=len(placements)) as done:
+        for placement in placements:
+            path = out / "replayed" / placement.name
+            scenario = Scenario(placement, concurrency, controller)
+            replayed[placement.name] = replay(recorded, profile, scenario).save(path, force=True)
+            noisy[placement.name] = [
+                replay(recorded, profile, Scenario(placement, concurrency, controller, noise="residual", seed=seed))
+                .bundle(path)
+                for seed in range(_NOISE_SEEDS if timed else 0)
+            ]  # fmt: skip
+            done(len(replayed))
+    opened = {arm: [open_bundle(path) for path in paths] for arm, paths in runs["live"].items()}
+    return Outcome(opened, replayed, profile, judge(opened, replayed, noisy))
