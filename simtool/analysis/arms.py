@@ -5,6 +5,7 @@ What was measured and what was computed never share a label: live, modeled (a re
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,6 +49,11 @@ class Arm:
     bundles: tuple[Bundle, ...]
     group: str = ""
 
+    @property
+    def name(self) -> str:
+        """The label without its origin, for where the origin is said beside it."""
+        return self.label.replace(f" ({self.origin})", "")
+
 
 def placement_name(bundle: Bundle) -> str:
     """Return the placement's name, or the engine's for an import."""
@@ -83,14 +89,16 @@ def gather_arms(bundles: Sequence[Bundle]) -> list[Arm]:
 def differences(bundles: Sequence[Bundle]) -> list[str]:
     """Return what makes bundles unfit for comparison, one sentence each; empty when they are alike."""
     manifests = [bundle.manifest for bundle in bundles]
-    facts: dict[str, list[object]] = {
-        "models": [sorted((role, model.get("sha256", "")) for role, model in m.models.items()) for m in manifests],
-        "algorithm": [m.algorithm for m in manifests],
-        "sampling": [m.sampling.get("temperature") for m in manifests],
-        "device": [m.device_name for m in manifests],
-        "seed": [m.seed for m in manifests],
+    facts: dict[str, set[str]] = {
+        "models": {str(sorted((role, model.get("sha256")) for role, model in m.models.items())) for m in manifests},
+        "algorithm": {m.algorithm for m in manifests},
+        "sampling temperature": {str(m.sampling.get("temperature")) for m in manifests},
     }
-    found = [f"{name} differs between the bundles" for name, values in facts.items() if len(set(map(str, values))) > 1]
+    for origin in {m.origin for m in manifests}:
+        alike = [m for m in manifests if m.origin == origin]
+        facts[f"device of the {ORIGIN_WORDS[origin]} bundles"] = {m.device_name for m in alike}
+        facts[f"profile of the {ORIGIN_WORDS[origin]} bundles"] = {str(m.details.get("profile")) for m in alike}
+    found = [f"{name}: not the same in all of them" for name, values in sorted(facts.items()) if len(values) > 1]
     incomplete = [str(bundle.path) for bundle in bundles if not bundle.manifest.complete]
     return found + [f"{path} is incomplete" for path in incomplete] + _unequal_outputs(bundles)
 
@@ -99,11 +107,11 @@ def _unequal_outputs(bundles: Sequence[Bundle]) -> list[str]:
     """Greedy decoding emits the same tokens whatever is pruned: a difference is an engine's fault, not an effect."""
     found = []
     greedy = [bundle for bundle in bundles if bundle.manifest.sampling.get("temperature") in (0, 0.0)]
-    if not greedy or len({bundle.manifest.seed for bundle in greedy}) > 1:
+    if not greedy:
         return []
     first, *others = [bundle.table("requests").select("request_id", "prompt_ids", "output_ids") for bundle in greedy]
     for bundle, requests in zip(greedy[1:], others, strict=True):
-        both = first.join(requests, on=["request_id"], suffix="_other")
+        both = first.join(requests, on=["request_id", "prompt_ids"], nulls_equal=True, suffix="_other")
         both = both.filter(pl.col("output_ids").is_not_null() & pl.col("output_ids_other").is_not_null())
         unequal = sum(
             a != b for a, b in zip(both["output_ids"].to_list(), both["output_ids_other"].to_list(), strict=True)
@@ -132,8 +140,8 @@ def _workload(bundle: Bundle) -> str | None:
     manifest = bundle.manifest
     if manifest.sampling.get("temperature") not in (0, 0.0):
         return None
-    asked = bundle.table("requests").select("request_id", "prompt_tokens", "max_new_tokens").rows()
-    return f"{manifest.models.get('target')} {manifest.seed} {sorted(asked)}"
+    asked = bundle.table("requests").select("request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
+    return hashlib.sha256(f"{manifest.models.get('target')} {asked}".encode()).hexdigest()
 
 
 def _run(bundle: Bundle) -> Run:

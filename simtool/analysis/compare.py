@@ -35,8 +35,10 @@ class Metric(StrEnum):
 
 @dataclass(frozen=True)
 class Comparison:
-    """other / baseline. ratio, low, high: the metric's ratio and its 95 % interval. needed: repetitions (or, with
-    one run each, times as many steps) at which an effect of this size would be resolved; None: beyond any plan.
+    """other / baseline, by name. ratio, low, high: the metric's ratio and its 95 % interval.
+
+    needed: repetitions (or, with one run each, times as many steps) at which an effect of this size would be
+    resolved; None: beyond any plan.
     """
 
     metric: Metric
@@ -59,8 +61,8 @@ class Comparison:
         """One sentence: what can be said, and if nothing, what it would take."""
         interval = f"95 % interval {_percent(self.low)} to {_percent(self.high)}"
         if self.resolved:
-            return f"{self.other} {self._effect()} {self.baseline} ({interval}; {self.method})"
-        return f"cannot tell {self.other} from {self.baseline}: {interval} spans zero; {self._remedy()} ({self.method})"
+            return f"{self.other} {self._effect()} {self.baseline} ({interval})"
+        return f"cannot tell {self.other} from {self.baseline}: the {interval} spans zero; {self._remedy()}"
 
     def _effect(self) -> str:
         size = f"{abs(self.ratio - 1) * 100:.1f} %"
@@ -104,8 +106,8 @@ def compare(baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, see
     count = min(counts)
     return Comparison(
         metric,
-        baseline.label,
-        other.label,
+        baseline.name,
+        other.name,
         math.exp(mean),
         math.exp(mean - half),
         math.exp(mean + half),
@@ -136,6 +138,13 @@ def bootstrap(run: Run, metric: Metric, rng: np.random.Generator) -> NDArray[np.
     return np.asarray(durations / (starts.shape[1] * length), np.float64)
 
 
+def metric_interval(run: Run, metric: Metric, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % interval of one run's metric, from resampling its own steps; blind to drift between runs."""
+    values = bootstrap(run, metric, np.random.default_rng(seed))
+    low, high = np.quantile(values, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    return float(low), float(high)
+
+
 def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comparison:
     first, second = baseline.runs[0], other.runs[0]
     mean = math.log(metric_value(second, metric) / metric_value(first, metric))
@@ -150,9 +159,9 @@ def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comp
     low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     half = float(high - low) / 2
     needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(_MAX_REPETITIONS) else None
-    method = f"{method}, bootstrap of {len(first.tokens)} and {len(second.tokens)} steps; blind to drift between runs"
+    method = f"{method}: bootstrap of {len(first.tokens)} and {len(second.tokens)} steps, blind to drift between runs"
     ratio, bounds = math.exp(mean), (math.exp(float(low)), math.exp(float(high)))
-    return Comparison(metric, baseline.label, other.label, ratio, *bounds, 1, method, needed)
+    return Comparison(metric, baseline.name, other.name, ratio, *bounds, 1, method, needed)
 
 
 def _paired_log_ratios(first: Run, second: Run, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -1,0 +1,79 @@
+"""`simtool compare`: which arm is faster, by how much, and whether that can be told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from simtool.cli import console
+from simtool.cli.options import FINDING, Bundles, JsonFlag
+from simtool.cli.summary import print_summaries
+from simtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from simtool.analysis.answer import Answer
+    from simtool.trace.bundle import Bundle
+
+Baseline = Annotated[
+    str | None, typer.Option(help="Placement to judge against; default: this-step, else static, else the first.")
+]
+
+
+def compare(
+    bundles: Bundles,
+    baseline: Baseline = None,
+    metric: Annotated[
+        Literal["tokens_per_s", "step_time"], typer.Option(help="What to compare, at full occupancy.")
+    ] = "tokens_per_s",
+    json: JsonFlag = False,
+) -> None:
+    """Compare two or more bundles with 95 % intervals; runs of one setting are repetitions, paired in the order given.
+
+    Exit 1 when the bundles are not alike enough to compare: other models or seeds, unequal greedy outputs.
+    """
+    from simtool.analysis.answer import answer
+    from simtool.analysis.arms import differences, gather_arms
+    from simtool.analysis.compare import Metric
+
+    opened = open_all(bundles)
+    if len(opened) < 2:
+        raise UsageError(f"{len(opened)} bundle given; give two or more to compare")
+    arms = gather_arms(opened)
+    answers = answer(arms, Metric(metric), baseline)
+    findings = differences(opened)
+    if json:
+        console.emit_json({"groups": [_as_json(each) for each in answers], "findings": findings})
+    else:
+        print_summaries(opened, json=False)
+        _print(answers)
+        for finding in findings:
+            console.note(f"finding: {finding}")
+    if findings:
+        raise typer.Exit(FINDING)
+
+
+def open_all(paths: list[Path]) -> list[Bundle]:
+    """Open bundles, refusing a path given twice: it would count as a repetition."""
+    from simtool.trace.bundle import open_bundle
+
+    resolved = [path.resolve() for path in paths]
+    for path, full in zip(paths, resolved, strict=True):
+        if resolved.count(full) > 1:
+            raise UsageError(f"{path} is given twice; give each bundle once")
+    return [open_bundle(path) for path in paths]
+
+
+def _as_json(answer: Answer) -> dict[str, object]:
+    rows = [{**asdict(each), "resolved": each.resolved, "verdict": each.verdict} for each in answer.comparisons]
+    return {"group": answer.group, "baseline": answer.baseline.label, "headline": answer.headline, "comparisons": rows}
+
+
+def _print(answers: list[Answer]) -> None:
+    out = console.stdout()
+    for each in answers:
+        out.print(each.headline, style="bold", soft_wrap=True)
+        for comparison in each.comparisons:
+            out.print(f"  {comparison.verdict}\n    {comparison.method}", soft_wrap=True)

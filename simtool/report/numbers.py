@@ -1,0 +1,41 @@
+"""The numbers of a run that every table shows, in one order, with how each is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from simtool.analysis.metrics import Summary
+from simtool.units import format_ns
+
+
+@dataclass(frozen=True)
+class Number:
+    """One column. pattern: a format of plain numbers; None: the value is a duration in ns."""
+
+    name: str
+    get: Callable[[Summary], float | None]
+    pattern: str | None = None
+
+    def text(self, *runs: Summary) -> str:
+        """Return the value, or its mean over runs, as people read it; a dash where a run has none."""
+        values = [value for run in runs if (value := self.get(run)) is not None]
+        if not values or len(values) < len(runs):
+            return "-"
+        mean = sum(values) / len(values)
+        return format_ns(mean) if self.pattern is None else format(mean, self.pattern)
+
+
+NUMBERS = (
+    Number("steady tok/s", lambda s: s.steady_tokens_per_s, ",.0f"),
+    Number("whole-run tok/s", lambda s: s.tokens_per_s, ",.0f"),
+    Number("TPOT mean", lambda s: s.tpot.mean_ns),
+    Number("TPOT p50", lambda s: s.tpot.p50_ns if s.tpot.count else None),
+    Number("TPOT p99", lambda s: s.tpot.p99_ns if s.tpot.count else None),
+    Number("TTFT mean", lambda s: s.ttft.mean_ns),
+    Number("acceptance rate", lambda s: s.acceptance_rate, ".3f"),
+    Number("acceptance length", lambda s: s.acceptance_length, ".2f"),
+    Number("step mean", lambda s: s.step.mean_ns),
+    Number("device idle/step", lambda s: s.device_idle_per_step_ns),
+    Number("host exposed/step", lambda s: s.exposed_per_step_ns),
+)

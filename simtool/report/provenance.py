@@ -1,0 +1,76 @@
+"""The table behind the page: for every number its value with its error, and the run it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simtool.analysis.arms import ORIGIN_WORDS, Arm, Run
+from simtool.analysis.compare import Metric, metric_interval, metric_value
+from simtool.trace.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class Source:
+    """One run: its number, how far off that may be, and how to get it again."""
+
+    label: str
+    origin: str
+    tokens_per_s: str
+    error: str
+    bundle: str
+    command: str
+    hardware: str
+    models: str
+    notes: str
+
+
+def sources(arms: Sequence[Arm]) -> list[Source]:
+    """Return one row a run, in the order of the arms."""
+    return [_source(arm, run, bundle) for arm in arms for run, bundle in zip(arm.runs, arm.bundles, strict=True)]
+
+
+def _source(arm: Arm, run: Run, bundle: Bundle) -> Source:
+    manifest = bundle.manifest
+    low, high = metric_interval(run, Metric.TOKENS_PER_S)
+    names = ", ".join(f"{role} {model.get('id', '?')}" for role, model in manifest.models.items())
+    return Source(
+        label=arm.label,
+        origin=ORIGIN_WORDS[manifest.origin],
+        tokens_per_s=f"{metric_value(run, Metric.TOKENS_PER_S):,.0f}",
+        error=f"{low:,.0f} to {high:,.0f}",
+        bundle=bundle.path.name,
+        command=_command(bundle),
+        hardware=_hardware(bundle),
+        models=names or "not said",
+        notes="; ".join([*_source_notes(bundle), *manifest.warnings]),
+    )
+
+
+def _command(bundle: Bundle) -> str:
+    command = bundle.manifest.details.get("command")
+    return str(command) if command else f"not kept ({bundle.manifest.engine} {bundle.manifest.engine_version})"
+
+
+def _hardware(bundle: Bundle) -> str:
+    """The device; for a live run also how much of the machine was left to it, for a replay whose costs it used."""
+    manifest = bundle.manifest
+    machine, profile = manifest.details.get("machine"), manifest.details.get("profile")
+    text = f"{manifest.device_name} ({manifest.device})"
+    if isinstance(machine, dict):
+        cores, others = machine.get("cores"), machine.get("others_share")
+        text += f", {cores} cores"
+        text += f", {others:.0%} of them taken by other work" if isinstance(others, float) else ""
+    if isinstance(profile, dict):
+        text += f", costs from profile {profile.get('name')}"
+    return text
+
+
+def _source_notes(bundle: Bundle) -> list[str]:
+    notes = []
+    source = bundle.manifest.details.get("source")
+    if source:
+        notes.append(f"replay of {source}")
+    if not bundle.manifest.complete:
+        notes.append("incomplete")
+    return notes

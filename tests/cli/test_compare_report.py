@@ -1,0 +1,62 @@
+import json
+
+import pytest
+
+from simtool.cli.main import run
+from tests.synthetic import make_bundle
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    for name in ("static", "this-step", "lag"):
+        make_bundle(folder / name, name)
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+def test_compare_says_which_and_how_sure(paths, capsys):
+    assert run(["compare", paths["this-step"], paths["lag"], paths["static"], "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    (group,) = result["groups"]
+    assert group["baseline"] == "this-step (live)"
+    assert {row["other"] for row in group["comparisons"]} == {"lag", "static"}
+    assert all(row["low"] <= row["ratio"] <= row["high"] for row in group["comparisons"])
+    assert result["findings"] == []
+
+
+def test_compare_prints_the_verdict_and_its_method(paths, capsys):
+    assert run(["compare", paths["static"], paths["lag"], "--metric", "step_time", "--baseline", "lag"]) == 0
+    printed = capsys.readouterr().out
+    assert "static" in printed
+    assert "than lag (95 % interval" in printed
+    assert "one run each" in printed
+
+
+def test_unlike_bundles_are_a_finding(paths, tmp_path, capsys):
+    other = make_bundle(tmp_path / "other", "lag", seed=0, new_tokens=30)
+    assert run(["compare", paths["static"], str(other.path)]) == 1
+    assert "finding: 6 greedy outputs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "fragment"),
+    [
+        (["static"], [], "1 bundle given; give two or more"),
+        (["static", "static"], [], "is given twice"),
+        (["static", "lag"], ["--baseline", "best"], "expected a placement among the bundles: lag, static"),
+    ],
+)
+def test_bad_use(paths, names, options, fragment, capsys):
+    assert run(["compare", *(paths[name] for name in names), *options]) == 2
+    assert fragment in capsys.readouterr().err
+
+
+def test_report_is_named_after_its_input_and_never_overwrites_unasked(paths, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run(["report", paths["lag"], paths["this-step"]]) == 0
+    assert (tmp_path / "reports" / "lag.html").read_text().startswith("<!doctype html>")
+    assert "wrote reports/lag.html" in capsys.readouterr().out
+    assert run(["report", paths["lag"]]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert run(["report", paths["lag"], "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["report"] == "reports/lag.html"

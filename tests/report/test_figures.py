@@ -1,0 +1,107 @@
+"""Each figure's info says what the bundles say, and its drawing holds every piece of the info."""
+
+import polars as pl
+import pytest
+
+from simtool.analysis.answer import answer
+from simtool.analysis.arms import gather_arms
+from simtool.report.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
+from simtool.report.comparison import comparison_points, draw_comparison
+from simtool.report.path_stack import LATENCY, draw_path_stacks, path_stack
+from simtool.report.prediction import draw_predictions, predictions
+from simtool.report.style import WORK_COLOURS, work_kind
+from simtool.report.timeline import WAIT, draw_timelines, representative_step, step_timeline
+from simtool.step.ops import CATALOGUE
+from simtool.trace.bundle import replace_table
+from simtool.units import NS_PER_MS
+from tests.synthetic import SL, make_bundle
+
+
+@pytest.fixture(scope="module")
+def arms(bundles):
+    return gather_arms(bundles)
+
+
+def _named(items, label):
+    return next(item for item in items if item.label == label)
+
+
+def test_every_step_op_has_a_kind_of_its_own():
+    prefill = {"build_prefill", "launch_prefill"}
+    for op in CATALOGUE.values():
+        for name in (op.name, *(work.name for work in op.works)):
+            assert (work_kind(name) == "other") == (op.name in prefill)
+    assert work_kind("aclnnMatMul") == "other"
+
+
+def test_comparison_keeps_live_and_modeled_apart(arms):
+    points = comparison_points(answer(arms), arms)
+    assert {(point.row, point.origin) for point in points} == {
+        (name, origin) for name in ("lag", "this-step", "static") for origin in ("live", "modeled")
+    }
+    base = _named(points, "this-step (live)")
+    assert (base.change, base.low, base.high, base.note) == (0, 0, 0, "the baseline")
+    static = _named(points, "static (live)")
+    assert static.low < static.change < static.high
+    assert "paired t on 2" in static.note
+    figure = draw_comparison(points)
+    assert [trace.name for trace in figure.data] == ["live", "modeled"]
+    assert figure.data[0].marker.symbol != figure.data[1].marker.symbol
+
+
+def test_the_timeline_shows_a_median_step_in_full(arms):
+    arm = _named(arms, "this-step (live)")
+    bundle = arm.bundles[0]
+    timeline = step_timeline(arm)
+    steps = bundle.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3) & pl.col("pruned"))
+    lengths = (steps["end_ns"] - steps["start_ns"]).sort()
+    assert timeline.length_ns == lengths[len(lengths) // 2]
+    host = [bar for bar in timeline.bars if bar.lane == "host"]
+    assert sum(bar.length_ms for bar in host) == pytest.approx(timeline.length_ns / NS_PER_MS)
+    assert {bar.op for bar in host if bar.kind == WAIT} == {"read_confidence", "read_tokens", "write_context"}
+    drawn = sum(len(trace.x) for trace in draw_timelines([timeline]).data)
+    assert drawn == len(timeline.bars)
+
+
+def test_without_decode_steps_there_is_none_to_show(tmp_path):
+    bundle = make_bundle(tmp_path / "prefill", "static", requests=1)
+    prefill = bundle.table("steps").filter(pl.col("kind") == "prefill")
+    assert representative_step(replace_table(bundle, "steps", prefill)) is None
+
+
+def test_the_path_stack_sums_to_the_mean_step(arms):
+    arm = _named(arms, "this-step (live)")
+    stack = path_stack(arm)
+    lengths = pl.concat(
+        bundle.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3)) for bundle in arm.bundles
+    ).select(pl.col("end_ns") - pl.col("start_ns"))
+    assert stack.step_ms == pytest.approx(lengths.to_series().mean() / NS_PER_MS)
+    assert {share.kind for share in stack.shares} <= {*WORK_COLOURS, LATENCY}
+    decide = next(share for share in stack.shares if share.kind == "decide" and share.exposed)
+    assert decide.mean_ms > 0.14  # the toy machine's decision takes 0.15 ms and nothing hides it
+    figure = draw_path_stacks([stack])
+    assert sum(trace.x[0] or 0 for trace in figure.data) == pytest.approx(stack.step_ms)
+
+
+def test_predictions_pair_live_with_modeled(arms):
+    pairs = predictions(arms)
+    assert {pair.row for pair in pairs} == {"lag", "this-step", "static"}
+    this_step = next(pair for pair in pairs if pair.row == "this-step")
+    assert this_step.runs == 2
+    assert 0 < this_step.error < 0.1  # a host 10 % too quick makes it too hopeful
+    assert len(draw_predictions(pairs).data) == 2
+
+
+def test_acceptance_comes_from_the_run_that_verified_most(arms):
+    info = acceptance(arms)
+    assert info.label == "static (live)"
+    assert len(info.positions) == SL
+    shares = [each.accepted / each.blocks for each in info.positions]
+    assert shares == sorted(shares, reverse=True)
+    assert list(draw_acceptance(info).data[0].y) == shares
+    assert len(draw_ranking(info).data) == 2
+    assert len(draw_reliability(info).data[1].x) == len(info.bins)
+
+
+def test_no_confidence_no_acceptance_figure():
+    assert acceptance([]) is None

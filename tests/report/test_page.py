@@ -1,0 +1,84 @@
+"""The page: answer first, no request to anywhere, no error in a real browser."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from simtool.report.build import STAGES, build_page
+from simtool.report.page import render
+
+_COMMAND = "simtool report <x>"
+_CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+
+
+@pytest.fixture(scope="module")
+def page(bundles):
+    return build_page(bundles, _COMMAND)
+
+
+@pytest.fixture(scope="module")
+def html(page):
+    return render(page)
+
+
+def test_the_answer_comes_first_and_has_its_interval(page, html):
+    texts = [text for text, _ in page.headlines]
+    assert [text.split(":")[0] for text in texts] == ["live", "modeled"]
+    assert all("95 % interval" in text for text in texts)
+    body = html[html.index("<body>") :]
+    assert body.index('class="answer"') < body.index("<section>")
+
+
+def test_every_run_says_where_it_comes_from(page, html, bundles):
+    assert [source.bundle for source in page.sources].count("replay-lag") == 1
+    assert len(page.sources) == len(bundles)
+    assert {source.command for source in page.sources if source.origin == "live"} == {
+        f"simtool record {name}" for name in ("lag", "this-step", "static")
+    }
+    assert all(source.notes == "replay of 0-static" for source in page.sources if source.origin == "modeled")
+    assert "simtool report &lt;x&gt;" in html
+
+
+def test_the_page_is_one_file_that_asks_for_nothing(html):
+    assert html.count("plotly.js v") == 1
+    own = re.sub(r"<script>/\*\*.*?</script>", "", html, count=1, flags=re.DOTALL)
+    assert len(own) < len(html) / 5
+    assert not re.search(r'(?:src|href)="(?!data:|#)', own)
+    assert "default-src 'none'" in own
+
+
+def test_one_bundle_makes_a_page_without_a_comparison(bundles):
+    page = build_page(bundles[:1], _COMMAND)
+    assert page.headlines == [("live: lag is alone, so there is nothing to compare it with", "")]
+    assert "not put to the test" in "".join(section.text for section in page.sections)
+
+
+def test_progress_reaches_its_end(bundles):
+    seen = []
+    build_page(bundles[:1], _COMMAND, progress=seen.append)
+    assert seen == list(range(1, STAGES + 1))
+
+
+@pytest.mark.skipif(_CHROMIUM is None, reason="chromium is not installed")
+def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_path):
+    file = tmp_path / "page.html"
+    probe = (
+        "<script>window.addEventListener('load', () => setTimeout(() => {"
+        "const figures = [...document.querySelectorAll('.plotly-graph-div')];"
+        "document.body.dataset.drawn = figures.filter(figure => figure.querySelector('.main-svg')).length;"
+        "const root = document.documentElement; document.body.dataset.sticksOut = root.scrollWidth - root.clientWidth;"
+        "}, 500))</script></body>"
+    )
+    file.write_text(html.replace("</body>", probe))
+    quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+    command = [_CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *quiet, f"--user-data-dir={tmp_path / 'user'}"]
+    command += ["--window-size=500,900", "--virtual-time-budget=8000", "--enable-logging=stderr", "--dump-dom"]
+    result = subprocess.run([*command, file.as_uri()], capture_output=True, text=True, timeout=120, check=True)
+    assert "CONSOLE" not in result.stderr
+    figures = sum(section.figure is not None for section in page.sections)
+    assert f'data-drawn="{figures}"' in result.stdout
+    assert 'data-sticks-out="0"' in result.stdout  # of a narrow window
