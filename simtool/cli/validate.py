@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json as json_format
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,8 +96,11 @@ def _present(outcome: Outcome, *, json: bool) -> None:
 
 
 def _write_report(outcome: Outcome, path: Path) -> None:
-    from simtool.report.page import write_page
+    from simtool.report.build import build_page
+    from simtool.report.page import render
 
     bundles = [bundle for arm in outcome.live.values() for bundle in arm]
-    write_page(path, [*bundles, *outcome.replayed.values()], fidelity=outcome.fidelity)
+    page = build_page([*bundles, *outcome.replayed.values()], shlex.join(["simtool", *sys.argv[1:]]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(page))
     console.note(f"report written to {path}")
