@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-import torch
 
 from simtool.engine.runner import Runner, load_runner
 from simtool.engine.spec import RunnerSpec
@@ -16,14 +15,6 @@ from tests.engine import golden
 from tests.engine.driving import Stream, decode, generate, prefill
 
 TOKENS = 24
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 def device_for(spec: RunnerSpec) -> TimedDevice:
