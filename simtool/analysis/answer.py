@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simtool.analysis.arms import Arm
-from simtool.analysis.compare import Comparison, Metric, compare
+from simtool.analysis.compare import DRIFT_REMEDY, Comparison, Metric, compare
 from simtool.errors import UsageError
 
 #: What a placement is judged against, the first that is there: the pull request's own behaviour, then no pruning.
@@ -40,9 +40,14 @@ class Answer:
     def _claim(self) -> str:
         if not self.comparisons:
             return f"{self.baseline.name} is alone, so there is nothing to compare it with"
+        if len(self.comparisons) > 1 and not any(each.resolved for each in self.comparisons):
+            names = ", ".join(each.other for each in self.comparisons)
+            blind = all(each.drifts and each.repetitions == 1 for each in self.comparisons)
+            why = f"by one run each: {DRIFT_REMEDY}" if blind else "the intervals are wider than the differences"
+            return f"cannot tell {names} from {self.baseline.name}{' ' if blind else ': '}{why}"
         best = self.best
         better = (best.ratio > 1) == (best.metric is Metric.TOKENS_PER_S)
-        if best.resolved and not better:
+        if all(each.resolved for each in self.comparisons) and not better:
             return f"nothing beats {self.baseline.name}; the closest: {best.verdict}"
         return best.verdict
 

@@ -2,8 +2,9 @@
 
 With repetitions the unit is the run: log ratios of paired runs (interleaved recordings, in the order given) under
 Student's t; unpaired runs under Welch's. With one run each the unit is a block of consecutive steps, because steps
-of a run are autocorrelated (Künsch 1989, moving-block bootstrap); that interval cannot see drift between runs. Two
-greedy runs of the same requests emit the same tokens, so their steps are first paired by tokens emitted.
+of a run are autocorrelated (Künsch 1989, moving-block bootstrap). Two greedy runs of the same requests emit the same
+tokens, so their steps are first paired by tokens emitted. That interval cannot see drift between runs: a replay has
+none, but a measurement has, so one live run each never settles anything here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from simtool.analysis.arms import Arm, Run
 from simtool.units import NS_PER_S
 
 CONFIDENCE = 0.95
+DRIFT_REMEDY = "runs drift; record 3 or more interleaved repetitions"
 _RESAMPLES = 2000
 _Number = TypeVar("_Number", np.int64, np.float64)
 _MAX_REPETITIONS = 1000
@@ -38,7 +40,8 @@ class Comparison:
     """other / baseline, by name. ratio, low, high: the metric's ratio and its 95 % interval.
 
     needed: repetitions (or, with one run each, times as many steps) at which an effect of this size would be
-    resolved; None: beyond any plan.
+    resolved; None: beyond any plan. drifts: the runs were measured, so that two of one setting differ by more than
+    their steps tell.
     """
 
     metric: Metric
@@ -50,26 +53,40 @@ class Comparison:
     repetitions: int
     method: str
     needed: int | None
+    drifts: bool
 
     @property
     def resolved(self) -> bool:
-        """Whether the interval leaves out "no difference"."""
+        """Whether the interval leaves out "no difference", and sees all that could have made one."""
+        return self._clear and not self._blind
+
+    @property
+    def _clear(self) -> bool:
         return not self.low <= 1.0 <= self.high
+
+    @property
+    def _blind(self) -> bool:
+        return self.drifts and self.repetitions == 1
 
     @property
     def verdict(self) -> str:
         """One sentence: what can be said, and if nothing, what it would take."""
         interval = f"95 % interval {_percent(self.low)} to {_percent(self.high)}"
         if self.resolved:
-            return f"{self.other} {self._effect()} {self.baseline} ({interval})"
+            return f"{self.other} {self._effect()} than {self.baseline} ({interval})"
+        if self._clear:
+            return (
+                f"cannot tell {self.other} from {self.baseline} by one run each: it {self._effect()} here "
+                f"({interval} within the runs), but {DRIFT_REMEDY}"
+            )
         return f"cannot tell {self.other} from {self.baseline}: the {interval} spans zero; {self._remedy()}"
 
     def _effect(self) -> str:
         size = f"{abs(self.ratio - 1) * 100:.1f} %"
         faster = (self.ratio > 1) == (self.metric is Metric.TOKENS_PER_S)
         if self.metric is Metric.TOKENS_PER_S:
-            return f"gives {size} {'more' if faster else 'fewer'} tokens/s than"
-        return f"has {size} {'shorter' if faster else 'longer'} steps than"
+            return f"gives {size} {'more' if faster else 'fewer'} tokens/s"
+        return f"has {size} {'shorter' if faster else 'longer'} steps"
 
     def _remedy(self) -> str:
         if self.needed is None:
@@ -114,6 +131,7 @@ def compare(baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, see
         count,
         method,
         _repetitions_needed(mean, error * math.sqrt(count)),
+        _drifts(baseline, other),
     )
 
 
@@ -159,9 +177,13 @@ def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comp
     low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
     half = float(high - low) / 2
     needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(_MAX_REPETITIONS) else None
-    method = f"{method}: bootstrap of {len(first.tokens)} and {len(second.tokens)} steps, blind to drift between runs"
+    method = f"{method}: bootstrap of {len(first.tokens)} and {len(second.tokens)} steps"
     ratio, bounds = math.exp(mean), (math.exp(float(low)), math.exp(float(high)))
-    return Comparison(metric, baseline.name, other.name, ratio, *bounds, 1, method, needed)
+    return Comparison(metric, baseline.name, other.name, ratio, *bounds, 1, method, needed, _drifts(baseline, other))
+
+
+def _drifts(*arms: Arm) -> bool:
+    return any(arm.origin != "modeled" for arm in arms)
 
 
 def _paired_log_ratios(first: Run, second: Run, rng: np.random.Generator) -> NDArray[np.float64]:

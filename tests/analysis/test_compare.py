@@ -17,8 +17,8 @@ def _run(step_ms: float, rng: np.random.Generator, steps: int = 200) -> Run:
     return Run("toy", rng.integers(4, 12, steps), durations)
 
 
-def _arm(label: str, *runs: Run) -> Arm:
-    return Arm(label, label, "live", runs, ())
+def _arm(label: str, *runs: Run, origin: str = "modeled") -> Arm:
+    return Arm(label, label, origin, runs, ())
 
 
 def test_paired_repetitions_cancel_the_drift_they_share():
@@ -50,6 +50,18 @@ def test_the_number_of_repetitions_needed_is_enough():
     repeat = [_arm(arm.label, *(arm.runs * (needed // 4 + 1))) for arm in (one, two)]
     assert needed > 4
     assert compare(*repeat).resolved
+
+
+def test_one_live_run_each_settles_nothing():
+    rng = np.random.default_rng(7)
+    slow, fast = _run(5, rng), _run(4, rng)
+    modeled = compare(_arm("slow", slow), _arm("fast", fast))
+    live = compare(_arm("slow", slow, origin="live"), _arm("fast", fast, origin="live"))
+    assert modeled.resolved
+    assert not live.resolved
+    assert (live.low, live.high) == (modeled.low, modeled.high)
+    assert live.verdict.startswith("cannot tell fast from slow by one run each")
+    assert "interleaved repetitions" in live.verdict
 
 
 def test_unpaired_repetitions_use_welch():
