@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from simtool.engine.kv_cache import KVCache
+from simtool.engine.layers import Attend
+from simtool.engine.rows import Rows
 
 
 @dataclass(frozen=True)
@@ -43,9 +46,9 @@ class RowGroups:
         padded = lengths.new_ones(groups * width).index_copy_(0, places, lengths).view(groups, width)
         full = groups * width == len(tables)
         return cls(
-            tables[starts].to(device, non_blocking=True),
-            padded.to(device, non_blocking=True),
-            None if full else places.to(device, non_blocking=True),
+            _move(tables[starts], device),
+            _move(padded, device),
+            None if full else _move(places, device),
             int(lengths.max()),
         )
 
@@ -91,6 +94,39 @@ class PromptAttention:
         return functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)[0].transpose(0, 1)
 
 
+class Kernels(Protocol):
+    """What a Runner's decode forwards attend with. context_block: rows of a page of the drafter's context; None: one
+    page holds all of a slot's context.
+    """
+
+    context_block: int | None
+
+    def rows(self, cache: KVCache, rows: Rows) -> Attend:
+        """Attention of validate rows, in the cheapest form for these rows."""
+
+    def sequences(self, cache: KVCache, rows: Rows, longest: int) -> Attend:
+        """Attention of sequences whose rows see the same keys, none more than `longest`.
+
+        All that is read on the way is on the device but `longest`, so a graph of it may be replayed with other rows.
+        """
+
+
+class PlainKernels:
+    """Attention in plain torch, on any device."""
+
+    context_block: int | None = None
+
+    def rows(self, cache: KVCache, rows: Rows) -> Attend:
+        """Rows that share a table are computed together."""
+        groups = RowGroups.of_rows(rows.host_tables, rows.host_lengths, rows.ids.device)
+        return CachedAttention(cache, rows.mapping, groups)
+
+    def sequences(self, cache: KVCache, rows: Rows, longest: int) -> Attend:
+        """Each sequence is a group."""
+        lengths = rows.lengths[:, None].expand(-1, rows.width)
+        return CachedAttention(cache, rows.mapping, RowGroups(rows.tables, lengths, None, longest))
+
+
 def length_bias(lengths: Tensor, max_length: int, dtype: torch.dtype) -> Tensor:
     """[G, w] lengths -> [G, w, max_length]: 0 where a row may look and -inf beyond; made once for all layers."""
     beyond = torch.arange(max_length, device=lengths.device) >= lengths[..., None]
@@ -111,3 +147,8 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
         folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias.repeat(1, repeat, 1)[:, None]
     )
     return out.view(groups, kv_heads, repeat, width, size).permute(0, 3, 1, 2, 4).reshape(groups, width, heads, size)
+
+
+def _move(tensor: Tensor, device: torch.device) -> Tensor:
+    """Copy from host memory to the device without waiting for it, which takes pinned memory."""
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)

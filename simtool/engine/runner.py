@@ -75,11 +75,12 @@ class Runner:
 
     def draft(self) -> None:
         """One non-causal forward over the block rows; keeps the rows that make drafts."""
-        slots, contexts = self._in("query_slots"), self._host_in("context_lens")
+        slots, contexts = self._in("query_slots"), self._in("context_lens")
         ids, positions = self._in("query_ids"), self._in("query_positions")
         batch, width = len(slots), self.info.block_width
         lengths = (contexts + width)[:, None].expand(batch, width)
-        groups = RowGroups(slots[:, None], lengths.to(self.device), None, int(lengths.max()))
+        max_length = int(self._host_in("context_lens").max()) + width
+        groups = RowGroups(slots[:, None], lengths, None, max_length)
         mapping = slots.repeat_interleave(width) * self._page + positions
         hidden = self._draft(ids, positions, CachedAttention(self._context, mapping, groups))
         self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
