@@ -41,6 +41,7 @@ def _names(trace: ChromeTrace) -> list[str]:
 def test_whole_files_lose_nothing(tmp_path: Path, text: str) -> None:
     trace, ledger = _read(tmp_path, text)
     assert _names(trace) == ["e0", "e1", "e2", "e3"]
+    assert trace.header == ({} if text.startswith("[") else {"schemaVersion": 1, "traceName": "t"})
     assert not ledger.rejected
 
 
@@ -54,6 +55,14 @@ def test_a_truncated_file_keeps_its_whole_events(tmp_path: Path, end: str) -> No
     trace, ledger = _read(tmp_path, _WHOLE[: _WHOLE.index(end) + len(end) - 1])
     assert _names(trace) == ["e0", "e1", "e2"]
     assert dict(ledger.rejected) == {"JSON breaks off, the rest is lost": 1}
+
+
+def test_cut_anywhere_a_file_gives_its_first_events_and_says_so(tmp_path: Path) -> None:
+    for cut in range(_WHOLE.index("[") + 1, len(_WHOLE)):
+        trace, ledger = _read(tmp_path, _WHOLE[:cut])
+        assert trace.events == _EVENTS[: len(trace.events)]
+        assert len(trace.events) == _WHOLE[:cut].count("}")
+        assert ledger.rejected.total() == 1
 
 
 def test_an_array_without_its_end_is_told(tmp_path: Path) -> None:

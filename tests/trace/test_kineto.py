@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
@@ -147,6 +150,36 @@ def test_missing_ids_leave_work_unlinked_not_lost(tmp_path: Path) -> None:
 def test_a_trace_without_device_activity_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="none a kernel, copy or runtime call"):
         read_kineto(_write(tmp_path / "t.json.gz", [_x("cpu_op", "aten::mm", 1, 0, 90)]))
+
+
+_JSON = st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.text(max_size=4) | st.lists(st.none())
+_CATEGORIES = ["kernel", "gpu_memcpy", "cuda_runtime", "cuda_driver", "user_annotation", "cpu_op"]
+_NAMES = ["Memcpy DtoH (Device -> Pinned)", "cudaStreamSynchronize", "ProfilerStep#3", "ProfilerStep#99999999999"]
+_ANY_EVENT = st.fixed_dictionaries(
+    {},
+    optional={
+        "ph": st.just("X") | _JSON,
+        "cat": st.sampled_from(_CATEGORIES) | _JSON,
+        "name": st.sampled_from(_NAMES) | _JSON,
+        "ts": st.integers(0, 50) | _JSON,
+        "dur": st.integers(0, 50) | _JSON,
+        "tid": st.integers(0, 2) | _JSON,
+        "args": st.dictionaries(st.sampled_from(["device", "stream", "correlation", "bytes"]), _JSON) | _JSON,
+    },
+)
+
+
+@given(st.lists(_ANY_EVENT | _JSON, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_whatever_the_events_hold_each_is_kept_or_counted(events: list[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.json"
+        path.write_text(json.dumps([_x("kernel", "k", 7, 0, 1), *events]))
+        imported = read_kineto(path)
+    details: dict[str, Any] = imported.manifest.details
+    rejected = sum(entry["count"] for entry in details["rejected"].values())
+    kept = imported.frames["events"].height + details["steps"].get("marks", 0)
+    assert kept + sum(details["dropped"].values()) + rejected == 1 + len(events)
 
 
 @pytest.mark.skipif(not _SAMPLES.is_dir(), reason="the public sample traces are not beside the repository")

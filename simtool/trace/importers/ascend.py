@@ -23,7 +23,7 @@ from simtool.trace.importers.timeline import DeviceWork, HostCall, StepMark, Tim
 
 _TIMELINE, _KERNELS = "trace_view.json", "kernel_details.csv"
 _PLACES = ("", "ASCEND_PROFILER_OUTPUT", "*_ascend_pt/ASCEND_PROFILER_OUTPUT")
-_STEP_MARK = re.compile(r"ProfilerStep#(\d+)")
+_STEP_MARK = re.compile(r"ProfilerStep#(\d{1,9})\b")
 #: Task types that order streams or write flags; nothing is computed or moved in them.
 _MARKERS = re.compile(r"EVENT_|PLACE_HOLDER|NOTIFY|WRITE.VALUE", re.IGNORECASE)
 

@@ -109,28 +109,40 @@ def _salvage(text: str, path: Path, ledger: Ledger) -> dict[str, Any]:
     key = _EVENTS_KEY.search(text)
     if key is None and not text.lstrip().startswith("["):
         raise TraceError(f"{path}: is not trace-event JSON, nor the beginning of any; give a profiler's JSON file")
-    at = key.end() if key else text.index("[") + 1
+    start = key.end() if key else text.index("[") + 1
+    events, end = _events_from(text, start, ledger)
+    if key is None:
+        return {"traceEvents": events}
+    header = _header(text[:start], text[end:], ledger)
+    return {**header, "traceEvents": events}
+
+
+def _events_from(text: str, at: int, ledger: Ledger) -> tuple[list[Any], int]:
+    """The events from a position on, and where their list ends (the end of the text when it breaks off)."""
     events: list[Any] = []
     while True:
         between = _BETWEEN.match(text, at)
         at = between.end() if between else at
         if text[at : at + 1] == "]":
-            break
+            return events, at
         try:
             event, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             ledger.reject(
                 "JSON breaks off, the rest is lost", f"at character {at} of {len(text)}: {text[at : at + 40]}"
             )
-            break
+            return events, len(text)
         events.append(event)
-    return {**_header(text[: key.start()] if key else ""), "traceEvents": events}
 
 
-def _header(before: str) -> dict[str, Any]:
-    """The keys that stand before traceEvents in a broken object."""
-    try:
-        header = _DECODER.decode(before.rstrip().rstrip(",") + "}")
-    except ValueError:
-        return {}
-    return header if isinstance(header, dict) else {}
+def _header(before: str, after: str, ledger: Ledger) -> dict[str, Any]:
+    """The keys around the list of events; of a text that breaks off, those before it."""
+    for rest in (after, "]}"):
+        try:
+            header = _DECODER.decode((before + rest).strip())
+        except ValueError:
+            continue
+        if rest is not after and after:
+            ledger.reject("keys behind the events are lost", after[:40])
+        return header if isinstance(header, dict) else {}
+    return {}

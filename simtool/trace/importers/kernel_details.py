@@ -60,6 +60,6 @@ def _take(row: Mapping[str, str | None], line: int, found: KernelDetails, ledger
         return
     found.timeline.works.append(DeviceWork(name, f"stream {stream}", WorkKind.KERNEL, span, None))
     step = (row.get(_STEP) or "").strip()
-    if step.isdecimal():
+    if step.isdecimal() and len(step) < 10:
         start_ns, end_ns = found.steps.get(int(step), span)
         found.steps[int(step)] = (min(start_ns, span[0]), max(end_ns, span[1]))

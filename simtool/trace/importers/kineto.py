@@ -24,11 +24,13 @@ from simtool.trace.importers.timeline import DeviceWork, HostCall, StepMark, Tim
 
 _DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _HOST_CATEGORY = re.compile(r"(.*_)?(runtime|driver)")
-_STEP_MARK = re.compile(r"ProfilerStep#(\d+)")
+_STEP_MARK = re.compile(r"ProfilerStep#(\d{1,9})\b")
 _COPIES = (
     (re.compile("HtoD|Host -> Device"), WorkKind.UPLOAD),
     (re.compile("DtoH|Device -> (Host|Pageable|Pinned)"), WorkKind.DOWNLOAD),
 )
+_MAX_BYTES = 1 << 62
+
 Event = dict[str, Any]
 
 
@@ -92,7 +94,11 @@ class _Sorter:
         args = _args(event)
         device, stream = f"device {args.get('device', event.get('pid'))}", args.get("stream", event.get("tid"))
         kind, moved = _kind(category, name), args.get("bytes")
-        if kind not in (WorkKind.UPLOAD, WorkKind.DOWNLOAD) or not isinstance(moved, int):
+        if (
+            kind not in (WorkKind.UPLOAD, WorkKind.DOWNLOAD)
+            or not isinstance(moved, int)
+            or not 0 <= moved < _MAX_BYTES
+        ):
             moved = 0
         self.works[device].append(DeviceWork(name, f"{device} stream {stream}", kind, span, _link(event), moved))
 

@@ -28,8 +28,8 @@ class Finding:
     first: str = ""
 
     def __str__(self) -> str:
-        example = f"; first: {self.first}" if self.first else ""
-        return f"{self.severity}: {self.table}: {self.message} ({self.count}{example})"
+        example = f" ({self.count}; first: {self.first})" if self.first else ""
+        return f"{self.severity}: {self.table}: {self.message}{example}"
 
 
 @dataclass(frozen=True)
