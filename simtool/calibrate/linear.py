@@ -49,7 +49,7 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str]) -> Co
     return Cost(
         float(line[0]),
         {name: float(slope) for name, slope, c in zip(features, line[1:], columns.T, strict=True) if _seen(slope, c)},
-        tuple(int(residual) for residual in np.rint(residuals[-_MAX_RESIDUALS:])),
+        _centred(residuals[-_MAX_RESIDUALS:]),
         {name: (float(c.min()), float(c.max())) for name, c in zip(features, columns.T, strict=True)},
         _quality(columns, values, residuals),
     )
@@ -73,6 +73,11 @@ def _fit(columns: _Reals, values: _Reals) -> _Reals:
     fitted[0] = max(fitted[0] + (values - _predict(used, fitted)).mean(), 0.0)
     line[np.concatenate([[True], varies])] = fitted
     return line
+
+
+def _centred(residuals: _Reals) -> tuple[int, ...]:
+    """Whole ns with mean zero, so that noise moves no mean, even where only the last ones are kept."""
+    return tuple(int(residual) for residual in np.rint(residuals - residuals.mean()))
 
 
 def _winsorised(columns: _Reals, values: _Reals) -> _Reals:

@@ -2,6 +2,7 @@
 
 import json
 
+import polars as pl
 import pytest
 
 from simtool.calibrate.profile import load_profile
@@ -77,14 +78,18 @@ def test_all_skips_what_has_no_price_and_a_named_policy_fails(recorded, capsys):
     assert run(["replay", str(recorded / "lag"), "--policy", "this-step"]) == 2
 
 
-def test_what_if(recorded, capsys):
-    command = ["replay", str(recorded / "this-step"), "--policy", "this-step", "--json"]
-    assert run(command) == 0
-    (before,) = json.loads(capsys.readouterr().out)
-    assert run([*command, "--set", "decide=+100us"]) == 0
-    (after,) = json.loads(capsys.readouterr().out)
-    assert after["step"] == pytest.approx(before["step"] + 100_000)
-    assert "what-if: decide=+100us" in after["warnings"]
+def test_what_if(recorded):
+    """100 us more in an op that nothing hides: every decode step of this-step is 100 us longer."""
+    command = ["replay", str(recorded / "this-step"), "--policy", "this-step", "--out"]
+    assert run([*command, str(recorded / "before")]) == 0
+    assert run([*command, str(recorded / "after"), "--set", "decide=+100us"]) == 0
+    before, after = (open_bundle(recorded / name / "this-step-this-step") for name in ("before", "after"))
+    assert "what-if: decide=+100us" in after.manifest.warnings
+    durations = [
+        (steps["end_ns"] - steps["start_ns"]).to_list()
+        for steps in (bundle.table("steps").filter(pl.col("kind") == "decode") for bundle in (before, after))
+    ]
+    assert [longer - shorter for shorter, longer in zip(*durations, strict=True)] == [100_000] * len(durations[0])
 
 
 def test_lag_option(recorded, capsys):

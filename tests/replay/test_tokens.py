@@ -59,6 +59,16 @@ def test_a_request_is_verified_whole_until_its_own_confidence_is_old_enough(tmp_
         assert own["prefix_len"].to_list() == [2] * stale_steps + [0] * (7 - stale_steps)
 
 
+def test_lag_two_decides_with_the_confidence_of_two_steps_ago(tmp_path):
+    """Only anchor 6 is sure of itself. No draft matches, so step k decodes anchor 5 + k: lag 2 offers them at 8."""
+    outcomes = {("a", at): ([1.0, 1.0] if at == 6 else [0.0, 0.0], 0) for at in range(5, 20)}
+    source = source_bundle(tmp_path / "s", Work(2, (Asked("a", 5, 8, 8),), outcomes))
+    free = ControllerSettings(LinearPredictor(1.0, 0.01, 0.0))
+    rows = run(source, with_lag(BUILT_IN["lag"], 2), controller=free).tables["rows"]
+    offered = dict(rows.select("anchor_position", "prefix_len").iter_rows())
+    assert offered == {5: 2, 6: 2, 7: 0, 8: 2, 9: 0, 10: 0, 11: 0}
+
+
 def test_strict_names_the_missing_anchor_and_the_remedy(tmp_path):
     work = random_work(3, 4, 2)
     name, anchor = next((r.name, r.prompt) for r in work.requests if r.total > 1)
