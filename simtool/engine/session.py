@@ -17,7 +17,7 @@ from simtool.engine.recorder import BundleRecorder, Recorder
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.engine.worker import BlockShape, Worker
 from simtool.errors import UsageError
-from simtool.step.batching import BlockPool, Scheduler
+from simtool.step.batching import BlockPool, Request, Scheduler
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.trace.bundle import BundleWriter
@@ -101,7 +101,7 @@ class Session:
         return result
 
     def check(self, plan: RunPlan) -> None:
-        """Raise UsageError for a plan that cannot run, before a folder is made."""
+        """Raise UsageError or CapacityError for a plan that cannot run, before a folder is made."""
         names = [prompt.request_id for prompt in plan.prompts]
         if not names:
             raise UsageError("no prompts to serve; expected one or more")
@@ -109,8 +109,9 @@ class Session:
             raise UsageError("two prompts share a request id; give each its own")
         scheduler = self._scheduler()
         for prompt in plan.prompts:
-            needed = len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead
-            _fits(prompt, needed, self.info.max_tokens)
+            _known(prompt, self.info.vocab_size)
+            _fits(prompt, len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead, self.info.max_tokens)
+            scheduler.add(Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens))
 
     def _scheduler(self) -> Scheduler:
         pool = BlockPool(self.spec.kv_blocks, self.spec.block_size)
@@ -153,6 +154,15 @@ class Session:
                 **details,
             },
         )
+
+
+def _known(prompt: Prompt, vocab_size: int) -> None:
+    for token in prompt.prompt_ids:
+        if not 0 <= token < vocab_size:
+            raise UsageError(
+                f"request {prompt.request_id}: token id {token} outside 0..{vocab_size - 1}; "
+                "encode with this target's tokenizer"
+            )
 
 
 def _fits(prompt: Prompt, needed: int, limit: int) -> None:
