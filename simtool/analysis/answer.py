@@ -41,10 +41,11 @@ class Answer:
         if not self.comparisons:
             return f"{self.baseline.name} is alone, so there is nothing to compare it with"
         if len(self.comparisons) > 1 and not any(each.resolved for each in self.comparisons):
-            names = ", ".join(each.other for each in self.comparisons)
-            blind = all(each.drifts and each.repetitions == 1 for each in self.comparisons)
-            why = f"by one run each: {DRIFT_REMEDY}" if blind else "the intervals are wider than the differences"
-            return f"cannot tell {names} from {self.baseline.name}{' ' if blind else ': '}{why}"
+            claim = f"cannot tell {', '.join(each.other for each in self.comparisons)} from {self.baseline.name}"
+            if all(each.drifts and each.repetitions == 1 for each in self.comparisons):
+                return f"{claim} by one run each: {DRIFT_REMEDY}"
+            intervals = ", ".join(f"{each.other} {each.interval}" for each in self.comparisons)
+            return f"{claim}: every 95 % interval spans zero ({intervals})"
         best = self.best
         better = (best.ratio > 1) == (best.metric is Metric.TOKENS_PER_S)
         if all(each.resolved for each in self.comparisons) and not better:

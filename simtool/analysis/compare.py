@@ -69,9 +69,14 @@ class Comparison:
         return self.drifts and self.repetitions == 1
 
     @property
+    def interval(self) -> str:
+        """The interval of the change, in percent."""
+        return f"{_percent(self.low)} to {_percent(self.high)}"
+
+    @property
     def verdict(self) -> str:
         """One sentence: what can be said, and if nothing, what it would take."""
-        interval = f"95 % interval {_percent(self.low)} to {_percent(self.high)}"
+        interval = f"95 % interval {self.interval}"
         if self.resolved:
             return f"{self.other} {self._effect()} than {self.baseline} ({interval})"
         if self._clear:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +19,11 @@ JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document 
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that is already there.")]
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
 Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace bundles (folders).")]
+
+
+def command_line() -> str:
+    """Return the command under way as it would be typed again, for a manifest or a page to keep."""
+    return shlex.join(["simtool", *sys.argv[1:]])
 
 
 def check_output(path: Path, *, force: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from simtool.cli import console, live
-from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, check_output, command_line
 from simtool.errors import UsageError
 from simtool.step.placement import resolve_placement
 
@@ -70,7 +70,7 @@ def record(
         session.check(plan)
         session.warm_up(plan)
         with console.progress(f"recording {placement.name}", total=len(served)) as done:
-            session.record(out, plan, force=force, progress=done)
+            session.record(out, plan, force=force, progress=done, details={"command": command_line()})
     if outcomes == "full":
         from simtool.cli.fill import fill_bundle
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from pathlib import Path
 
 from simtool.cli import console
 from simtool.cli.compare import Baseline, open_all
-from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_output
+from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_output, command_line
 
 
 def report(
@@ -26,9 +24,8 @@ def report(
     from simtool.report.build import STAGES, build_page
     from simtool.report.page import render
 
-    command = shlex.join(["simtool", *sys.argv[1:]])
     with console.progress("reporting", total=STAGES) as done:
-        page = build_page(opened, command, baseline, done)
+        page = build_page(opened, command_line(), baseline, done)
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(render(page))
     if json:

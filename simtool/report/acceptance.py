@@ -18,6 +18,8 @@ from simtool.analysis.confidence import (
 )
 from simtool.report.style import FAINT, ORIGIN_COLOURS, dress
 
+#: Accepted and refused blocks that a position needs before its AUC means anything.
+_MIN_OUTCOMES = 10
 _BLUE, _ORANGE, _GREEN = ORIGIN_COLOURS["live"], ORIGIN_COLOURS["modeled"], ORIGIN_COLOURS["imported"]
 
 
@@ -73,14 +75,17 @@ def draw_acceptance(info: Acceptance) -> go.Figure:
 
 
 def draw_ranking(info: Acceptance) -> go.Figure:
-    """Draw how well the confidence ranks blocks (AUC): this block's, and the one that a lag placement has."""
+    """Draw how well the confidence ranks blocks (AUC): this block's, and the one that a lag placement has.
+
+    Positions with fewer than ten accepted or ten refused blocks are left out.
+    """
     figure = go.Figure()
     traces = (
         ("this step's confidence", "auc", _BLUE, "circle", "solid"),
         ("the step before's", "lagged_auc", _ORANGE, "diamond-open", "dash"),
     )
     for name, attribute, colour, symbol, dash in traces:
-        seen = [each for each in info.positions if getattr(each, attribute) is not None]
+        seen = [each for each in info.positions if getattr(each, attribute) is not None and _well_seen(each)]
         figure.add_scatter(
             name=name,
             mode="lines+markers",
@@ -116,3 +121,7 @@ def draw_reliability(info: Acceptance) -> go.Figure:
     figure.update_xaxes(range=[0, 1.02], tickformat=".0%")
     figure.update_yaxes(range=[0, 1.02], tickformat=".0%")
     return figure
+
+
+def _well_seen(quality: PositionQuality) -> bool:
+    return min(quality.accepted, quality.blocks - quality.accepted) >= _MIN_OUTCOMES

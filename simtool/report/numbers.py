@@ -17,6 +17,15 @@ class Number:
     get: Callable[[Summary], float | None]
     pattern: str | None = None
 
+    @property
+    def key(self) -> str:
+        """The name in JSON documents: durations end in _ns."""
+        unit = "" if self.pattern else "_ns"
+        return (
+            self.name.replace(" tok/s", "_tokens_per_s").replace("/", "_per_").replace(" ", "_").replace("-", "_")
+            + unit
+        )
+
     def text(self, *runs: Summary) -> str:
         """Return the value, or its mean over runs, as people read it; a dash where a run has none."""
         values = [value for run in runs if (value := self.get(run)) is not None]
@@ -32,10 +41,9 @@ NUMBERS = (
     Number("TPOT mean", lambda s: s.tpot.mean_ns),
     Number("TPOT p50", lambda s: s.tpot.p50_ns if s.tpot.count else None),
     Number("TPOT p99", lambda s: s.tpot.p99_ns if s.tpot.count else None),
-    Number("TTFT mean", lambda s: s.ttft.mean_ns),
-    Number("acceptance rate", lambda s: s.acceptance_rate, ".3f"),
-    Number("acceptance length", lambda s: s.acceptance_length, ".2f"),
-    Number("step mean", lambda s: s.step.mean_ns),
+    Number("accept rate", lambda s: s.acceptance_rate, ".3f"),
+    Number("accept length", lambda s: s.acceptance_length, ".2f"),
+    Number("step", lambda s: s.step.mean_ns),
     Number("device idle/step", lambda s: s.device_idle_per_step_ns),
     Number("host exposed/step", lambda s: s.exposed_per_step_ns),
 )

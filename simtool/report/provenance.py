@@ -58,9 +58,8 @@ def _hardware(bundle: Bundle) -> str:
     machine, profile = manifest.details.get("machine"), manifest.details.get("profile")
     text = f"{manifest.device_name} ({manifest.device})"
     if isinstance(machine, dict):
-        cores, others = machine.get("cores"), machine.get("others_share")
-        text += f", {cores} cores"
-        text += f", {others:.0%} of them taken by other work" if isinstance(others, float) else ""
+        others = machine.get("others_share")
+        text += f", {others:.0%} of the machine taken by other work" if isinstance(others, float) else ""
     if isinstance(profile, dict):
         text += f", costs from profile {profile.get('name')}"
     return text

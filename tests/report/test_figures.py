@@ -1,19 +1,23 @@
 """Each figure's info says what the bundles say, and its drawing holds every piece of the info."""
 
+import dataclasses
+
 import polars as pl
 import pytest
 
 from simtool.analysis.answer import answer
 from simtool.analysis.arms import gather_arms
+from simtool.analysis.metrics import summarise_bundle
 from simtool.report.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.comparison import comparison_points, draw_comparison
+from simtool.report.numbers import NUMBERS
 from simtool.report.path_stack import LATENCY, draw_path_stacks, path_stack
 from simtool.report.prediction import draw_predictions, predictions
 from simtool.report.style import WORK_COLOURS, work_kind
 from simtool.report.timeline import WAIT, draw_timelines, representative_step, step_timeline
 from simtool.step.ops import CATALOGUE
 from simtool.trace.bundle import replace_table
-from simtool.units import NS_PER_MS
+from simtool.units import NS_PER_MS, format_ns
 from tests.synthetic import SL, make_bundle
 
 
@@ -101,6 +105,16 @@ def test_acceptance_comes_from_the_run_that_verified_most(arms):
     assert list(draw_acceptance(info).data[0].y) == shares
     assert len(draw_ranking(info).data) == 2
     assert len(draw_reliability(info).data[1].x) == len(info.bins)
+
+
+def test_numbers_are_means_over_runs_and_a_dash_where_there_is_none(arms):
+    runs = [summarise_bundle(bundle) for bundle in _named(arms, "static (live)").bundles]
+    by_key = {number.key: number for number in NUMBERS}
+    steps = [run.step.mean_ns for run in runs]
+    assert by_key["step_ns"].text(*runs) == format_ns(sum(steps) / 2)
+    assert by_key["steady_tokens_per_s"].text(runs[0]) == f"{runs[0].steady_tokens_per_s:,.0f}"
+    nothing = dataclasses.replace(runs[0], offered=0)
+    assert by_key["accept_rate"].text(runs[0], nothing) == "-"
 
 
 def test_no_confidence_no_acceptance_figure():
