@@ -44,7 +44,7 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str]) -> Co
     values = np.array([observation.value_ns for observation in observations], dtype=np.float64)
     columns = np.array([[o.features[name] for name in features] for o in observations], dtype=np.float64)
     columns = columns.reshape(len(values), len(features))
-    line = _fit(columns, values)
+    line = fit_line(columns, values)
     residuals = values - _predict(columns, line)
     return Cost(
         float(line[0]),
@@ -55,14 +55,11 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str]) -> Co
     )
 
 
-def fit_nonnegative(columns: _Reals, values: _Reals) -> _Reals:
-    """Return [intercept, slopes...], none below zero, of the least-squares line; columns: [n, k], values: [n]."""
-    design = np.column_stack([np.ones(len(values)), columns])
-    scale = np.maximum(design.max(axis=0), 1e-300)  # nnls picks columns by gradient, so they must be of one size
-    return np.asarray(nnls(design / scale, values)[0] / scale, dtype=np.float64)
+def fit_line(columns: _Reals, values: _Reals) -> _Reals:
+    """Return [intercept, slopes...] of the line described above; columns: [n, k], values: [n].
 
-
-def _fit(columns: _Reals, values: _Reals) -> _Reals:
+    No slope is below zero; that of a column which never varies is zero.
+    """
     varies = np.ptp(columns, axis=0) > 0
     line = np.zeros(columns.shape[1] + 1)
     if not varies.any():
@@ -75,6 +72,13 @@ def _fit(columns: _Reals, values: _Reals) -> _Reals:
     return line
 
 
+def fit_nonnegative(columns: _Reals, values: _Reals) -> _Reals:
+    """Return [intercept, slopes...], none below zero, of the least-squares line; columns: [n, k], values: [n]."""
+    design = np.column_stack([np.ones(len(values)), columns])
+    scale = np.maximum(design.max(axis=0), 1e-300)  # nnls picks columns by gradient, so they must be of one size
+    return np.asarray(nnls(design / scale, values)[0] / scale, dtype=np.float64)
+
+
 def _centred(residuals: _Reals) -> tuple[int, ...]:
     """Whole ns with mean zero, so that noise moves no mean, even where only the last ones are kept."""
     return tuple(int(residual) for residual in np.rint(residuals - residuals.mean()))
@@ -83,13 +87,11 @@ def _centred(residuals: _Reals) -> tuple[int, ...]:
 def _winsorised(columns: _Reals, values: _Reals) -> _Reals:
     line = fit_nonnegative(columns, values)
     for _ in range(_PASSES):
-        predicted = _predict(columns, line)
+        before, predicted = line, _predict(columns, line)
         low, high = np.quantile(values - predicted, (0.25, 0.75))
         reach = _FENCE_IQR * (high - low)
-        before, line = (
-            line,
-            fit_nonnegative(columns, np.clip(values, predicted + low - reach, predicted + high + reach)),
-        )
+        pulled = np.clip(values, predicted + low - reach, predicted + high + reach)
+        line = fit_nonnegative(columns, pulled)
         if np.allclose(line, before, rtol=1e-6, atol=0.0):
             break
     return line
@@ -119,5 +121,5 @@ def _held_out(columns: _Reals, values: _Reals) -> tuple[float | None, float | No
     mean = abs(float(values[judged].mean())) if judged.any() else 0.0
     if judged.sum() < _MIN_HELD_OUT or mean == 0:
         return None, None
-    errors = values[judged] - _predict(columns[judged], _fit(columns[~judged], values[~judged]))
+    errors = values[judged] - _predict(columns[judged], fit_line(columns[~judged], values[~judged]))
     return float(np.abs(errors).mean()) / mean, float(errors.mean()) / mean

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from simtool.calibrate.linear import fit_nonnegative
+from simtool.calibrate.linear import fit_line
 from simtool.step.controller import LinearPredictor
 from simtool.trace.bundle import Bundle
 from simtool.units import NS_PER_MS
@@ -23,7 +23,7 @@ def fit_predictor(bundles: list[Bundle]) -> LinearPredictor | None:
     if table["rows"].n_unique() < 2:
         return None
     columns = table.select("rows", "row_kv").to_numpy().astype(np.float64)
-    intercept, token, prefix = fit_nonnegative(columns, table["duration_ns"].to_numpy() / NS_PER_MS)
+    intercept, token, prefix = fit_line(columns, table["duration_ns"].to_numpy() / NS_PER_MS)
     return LinearPredictor(float(intercept), float(token), float(prefix))
 
 
