@@ -54,6 +54,7 @@ class Provenance:
     """Where a profile comes from. bundles: name, sha256, origin, placement, concurrency of each. created: ISO date.
 
     changes: what-if changes made to the measured costs, in order. warnings: what the data could not tell.
+    sources: for costs that were not measured, where each number comes from.
     """
 
     command: str
@@ -62,6 +63,7 @@ class Provenance:
     bundles: tuple[Mapping[str, object], ...] = ()
     changes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    sources: tuple[Mapping[str, object], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ class Profile:
             odd = sorted(set(table) ^ names)[0]
             raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
         provenance, predictor = dict(table["provenance"]), table["predictor"]
-        for key in ("bundles", "changes", "warnings"):
+        for key in ("bundles", "changes", "warnings", "sources"):
             provenance[key] = tuple(provenance.get(key, ()))
         try:
             return cls(
