@@ -1,0 +1,84 @@
+"""How much acceptance a lag may cost before it stops paying.
+
+A lag placement beats this-step as long as (1 - loss) / T_lag > 1 / T_this, so the loss it can afford is
+1 - T_lag / T_this; loss: of tokens per step, against this-step. Both step times and the loss that the trace really
+shows come from replays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import stats
+
+from simtool.calibrate.whatif import with_change
+from simtool.step.placement import BUILT_IN, Placement
+from simtool.study.cells import Cell, Progress, Setting, run_cells
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over seeds with its 95 % interval (Student's t); low and high are None with one value only."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """One point. decision_ns: what a decision was set to cost. affordable, lost: shares of tokens per step."""
+
+    concurrency: int
+    decision_ns: int
+    affordable: Interval
+    lost: Interval
+
+    @property
+    def pays(self) -> bool:
+        """Whether the lag placement gives more tokens per second."""
+        return self.lost.mean < self.affordable.mean
+
+
+def break_even(
+    settings: Sequence[Setting],
+    decisions_ns: Sequence[int],
+    lagged: Placement,
+    *,
+    processes: int,
+    progress: Progress,
+) -> list[BreakEven]:
+    """Compare a lag placement with this-step at every decision cost under every setting (one a concurrency)."""
+    points = [
+        (replace(setting, profile=with_change(setting.profile, f"host.decide={cost}ns")), cost)
+        for setting in settings
+        for cost in decisions_ns
+    ]
+    jobs = [(setting, placement) for setting, _ in points for placement in (BUILT_IN["this-step"], lagged)]
+    cells = run_cells(jobs, processes=processes, progress=progress)
+    return [
+        _point(setting.concurrency, cost, cells[2 * i], cells[2 * i + 1]) for i, (setting, cost) in enumerate(points)
+    ]
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """Return the mean of values with its 95 % interval."""
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return Interval(mean)
+    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
+    return Interval(mean, mean - half, mean + half)
+
+
+def _point(concurrency: int, decision_ns: int, fresh: Sequence[Cell], lagged: Sequence[Cell]) -> BreakEven:
+    pairs = list(zip(fresh, lagged, strict=True))
+    return BreakEven(
+        concurrency,
+        decision_ns,
+        interval([1 - old.step_ns / new.step_ns for new, old in pairs]),
+        interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs]),
+    )

@@ -1,0 +1,161 @@
+"""One cell of a study is one replay, boiled down to what questions need; cells run on all cores.
+
+Placements that share a source, a concurrency and a seed draw the same noise (common random numbers), so their
+differences are differences in order and not in luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+
+import polars as pl
+
+from simtool.analysis.arms import Arm, Run
+from simtool.analysis.busy import device_busy
+from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.calibrate.profile import Profile
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario, recorded_controller
+from simtool.step.controller import ControllerSettings
+from simtool.step.placement import Placement
+from simtool.trace.bundle import Bundle
+from simtool.units import NS_PER_S
+
+Progress = Callable[[int], None]
+
+
+def _silent(_done: int) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What placements are compared under: a trace, a machine, a concurrency. seeds: of the noise; none: no noise."""
+
+    source: Bundle
+    profile: Profile
+    concurrency: int
+    seeds: tuple[int, ...] = ()
+
+    def scenarios(self, placement: Placement) -> list[Scenario]:
+        """Return the replays of one placement: one without noise, or one a seed."""
+        base = Scenario(placement, self.concurrency, controller_of(self.source, self.profile))
+        return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One replay. Figures are over decode steps at full occupancy; times in ns.
+
+    tokens, duration_ns: by step. idle_ns: in which no device lane ran.
+    """
+
+    placement: str
+    concurrency: int
+    seed: int | None
+    run: Run
+    full_batch: int
+    sequence_steps: int
+    offered: int
+    accepted: int
+    idle_ns: int
+
+    @property
+    def steps(self) -> int:
+        """Decode steps at full occupancy."""
+        return len(self.run.tokens)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens per second."""
+        return float(self.run.tokens.sum() * NS_PER_S / self.run.duration_ns.sum())
+
+    @property
+    def step_ns(self) -> float:
+        """Mean step."""
+        return float(self.run.duration_ns.mean())
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens that the whole batch emits in a step."""
+        return float(self.run.tokens.mean())
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted over offered drafts; None when none were offered."""
+        return self.accepted / self.offered if self.offered else None
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the time in which the device had nothing to do."""
+        return self.idle_ns / float(self.run.duration_ns.sum())
+
+
+def controller_of(source: Bundle, profile: Profile) -> ControllerSettings:
+    """Return the recorded controller with the profile's predictor, when it has one: it knows the replayed machine."""
+    recorded = recorded_controller(source.manifest)
+    return replace(recorded, predictor=profile.predictor or recorded.predictor)
+
+
+def run_cell(source: Bundle, profile: Profile, scenario: Scenario) -> Cell:
+    """Replay one scenario and keep its figures."""
+    return _boil_down(replay(source, profile, scenario).bundle(source.path), scenario)
+
+
+def run_cells(
+    jobs: Sequence[tuple[Setting, Placement]], *, processes: int = 1, progress: Progress = _silent
+) -> list[list[Cell]]:
+    """Run placements under settings: for each job its cells, one a seed. The order is the jobs' own.
+
+    processes: how many to use; 1 stays in this one. Raises TraceError or ProfileError like a replay.
+    """
+    counts = [max(len(setting.seeds), 1) for setting, _ in jobs]
+    if processes == 1 or len(jobs) == 1:
+        found = []
+        for done, job in enumerate(jobs, start=1):
+            found.append(_run_job(job))
+            progress(sum(counts[:done]))
+        return found
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        found = []
+        for done, cells in enumerate(pool.map(_run_job, jobs, chunksize=4), start=1):
+            found.append(cells)
+            progress(sum(counts[:done]))
+        return found
+
+
+def arm_of(cells: Sequence[Cell], label: str | None = None) -> Arm:
+    """Return the cells of one placement as an arm, for `analysis.compare`."""
+    name = label or cells[0].placement
+    return Arm(name, cells[0].placement, "modeled", tuple(cell.run for cell in cells), ())
+
+
+def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
+    """Average a figure over cells."""
+    return sum(map(get, cells)) / len(cells)
+
+
+def _run_job(job: tuple[Setting, Placement]) -> list[Cell]:
+    setting, placement = job
+    return [run_cell(setting.source, setting.profile, scenario) for scenario in setting.scenarios(placement)]
+
+
+def _boil_down(bundle: Bundle, scenario: Scenario) -> Cell:
+    rows = bundle.table("rows")
+    full = full_occupancy(decode_steps(bundle.table("steps"), rows))
+    mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
+    busy = device_busy(bundle.table("events")).within(full["start_ns"], full["end_ns"])
+    return Cell(
+        scenario.placement.name,
+        scenario.concurrency,
+        None if scenario.noise == "none" else scenario.seed,
+        Run(scenario.placement.name, full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), "replay"),
+        full["batch"].to_list()[0],
+        mine.height,
+        int(mine["prefix_len"].sum()),
+        int(mine["accepted"].sum()),
+        int(full["duration_ns"].sum()) - int(busy.sum()),
+    )

@@ -1,0 +1,45 @@
+"""Lag as a number: the same requests replayed at several lags, and how alike the blocks of a request are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from simtool.analysis.confidence import blocks_of
+from simtool.analysis.lag_effect import LagEffect, Persistence, lag_effects, persistence
+from simtool.calibrate.profile import Profile
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.placement import BUILT_IN, Placement, with_lag
+from simtool.study.cells import controller_of
+from simtool.trace.bundle import Bundle
+
+_DISTANCES = (1, 2, 3, 4, 5)
+
+
+def placement_at(lag: int) -> Placement:
+    """Return this-step at lag 0, else lag-overlap at that lag."""
+    return with_lag(BUILT_IN["lag-overlap"], lag) if lag else BUILT_IN["this-step"]
+
+
+def lag_study(source: Bundle, profile: Profile, lags: Sequence[int]) -> tuple[list[LagEffect], list[Persistence]]:
+    """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits."""
+    controller = controller_of(source, profile)
+    concurrency = source.manifest.concurrency
+    bundles = {
+        lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)).bundle(source.path)
+        for lag in sorted({0, *lags})
+    }
+    blocks = blocks_of(_visited(source, bundles[0]))
+    effects = lag_effects(bundles)
+    return effects, [] if blocks is None else [persistence(blocks, distance) for distance in _DISTANCES]
+
+
+def _visited(source: Bundle, replayed: Bundle) -> Bundle:
+    """The source with the outcomes of the anchors that a replay visited, marked so."""
+    anchors = replayed.table("rows").select("request_id", "anchor_position").unique()
+    known = source.table("outcomes").filter(pl.col("match_run").is_not_null())
+    one = known.unique(["request_id", "anchor_position"], keep="first", maintain_order=True)
+    visited = one.join(anchors, on=["request_id", "anchor_position"], maintain_order="left")
+    return Bundle(source.path, source.manifest, {"outcomes": visited.with_columns(source=pl.lit("visited"))})

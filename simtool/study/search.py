@@ -1,0 +1,127 @@
+"""The best legal host orders of a trace: every order replayed, the best few again with noise, and why they win."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from simtool.analysis.compare import Comparison, compare
+from simtool.analysis.critical_path import critical_path, mean_by_op
+from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
+from simtool.replay.run import replay
+from simtool.step.orders import legal_orders
+from simtool.step.placement import BUILT_IN, Placement
+from simtool.study.cells import Cell, Progress, Setting, arm_of, run_cells
+from simtool.units import format_ns
+
+BASELINE = BUILT_IN["lag-overlap"]
+_TELLING_SHARE = 0.001  # of the step: a smaller change on the path explains nothing
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Orders to try. enumerated: legal ones before pruning. unpriced: why some cannot be replayed."""
+
+    enumerated: int
+    placements: tuple[Placement, ...]
+    unpriced: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Found:
+    """One of the best orders. gain: its tokens/s over lag-overlap's, with the interval. why: what left the path."""
+
+    placement: Placement
+    tokens_per_s: float
+    step_ns: float
+    gain: Comparison
+    why: str
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The best orders at one concurrency, best first. screened: how many were replayed."""
+
+    concurrency: int
+    screened: int
+    baseline_tokens_per_s: float
+    best: tuple[Found, ...]
+
+
+def candidates(setting: Setting, lags: Sequence[int | None]) -> Candidates:
+    """Return the legal orders of these lags that the profile can price."""
+    enumerated, priced = 0, []
+    unpriced: dict[str, list[str]] = {}
+    for lag in lags:
+        orders = legal_orders(lag)
+        enumerated += orders.enumerated
+        for placement in orders.placements:
+            missing = _missing(setting, placement)
+            if missing:
+                unpriced.setdefault(missing, []).append(placement.name)
+            else:
+                priced.append(placement)
+    notes = [
+        f"{len(names)} orders not tried: no cost of {op!r} in {setting.profile.name}" for op, names in unpriced.items()
+    ]
+    return Candidates(enumerated, tuple(priced), tuple(notes))
+
+
+def search(setting: Setting, tried: Candidates, *, top: int, processes: int, progress: Progress) -> SearchResult:
+    """Replay every candidate without noise, the `top` best and lag-overlap with the setting's seeds."""
+    screen = Setting(setting.source, setting.profile, setting.concurrency)
+    jobs = [(screen, placement) for placement in tried.placements]
+    cells = [found[0] for found in run_cells(jobs, processes=processes, progress=progress)]
+    ranked = sorted(zip(cells, tried.placements, strict=True), key=lambda pair: -pair[0].tokens_per_s)
+    best = [placement for _, placement in ranked[:top]]
+    finals = run_cells([(setting, placement) for placement in (BASELINE, *best)], processes=processes)
+    found = [
+        Found(
+            placement,
+            sum(cell.tokens_per_s for cell in mine) / len(mine),
+            sum(cell.step_ns for cell in mine) / len(mine),
+            compare(arm_of(finals[0]), arm_of(mine)),
+            explain(setting, BASELINE, placement),
+        )
+        for placement, mine in zip(best, finals[1:], strict=True)
+    ]
+    found.sort(key=lambda each: -each.gain.ratio)
+    return SearchResult(setting.concurrency, len(cells), _mean(finals[0]), tuple(found))
+
+
+def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
+    """Say which work left the critical path of a full decode step and which joined it, in ns of the mean step."""
+    before, after = (_on_path(setting, placement) for placement in (baseline, other))
+    step_ns = max(sum(before.values()), 1.0)
+    changes = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {*before, *after}}
+    telling = sorted((change, name) for name, change in changes.items() if abs(change) > _TELLING_SHARE * step_ns)
+    left = [f"{name} {format_ns(-change)}" for change, name in telling if change < 0]
+    joined = [f"{name} {format_ns(change)}" for change, name in reversed(telling) if change > 0]
+    if not left and not joined:
+        return "the path is the same"
+    parts = [("off the path: ", left[:3]), ("onto it: ", joined[:3])]
+    return "; ".join(title + ", ".join(names) for title, names in parts if names)
+
+
+def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
+    scenario = Setting(setting.source, setting.profile, setting.concurrency).scenarios(placement)[0]
+    bundle = replay(setting.source, setting.profile, scenario).bundle(setting.source.path)
+    full = full_occupancy(decode_steps(bundle.table("steps"), bundle.table("rows")))
+    events = bundle.table("events").filter(pl.col("step").is_in(full["step"].implode()))
+    means = mean_by_op(critical_path(full, events, executors_of(bundle)))
+    return {f"{op} ({lane})": on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
+
+
+def _missing(setting: Setting, placement: Placement) -> str | None:
+    costs = setting.profile.steps("decode")
+    for slot in placement.order:
+        for op in (slot.pruned, slot.full):
+            if op is not None and op.name not in costs.host:
+                return op.name
+    return None
+
+
+def _mean(cells: Sequence[Cell]) -> float:
+    return sum(cell.tokens_per_s for cell in cells) / len(cells)
