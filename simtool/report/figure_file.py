@@ -1,0 +1,13 @@
+"""One figure as a file of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import plotly.graph_objects as go
+
+
+def save_figure(figure: go.Figure, path: Path) -> None:
+    """Write a figure as an HTML file that needs nothing from outside."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(figure.to_html(include_plotlyjs=True, config={"displayModeBar": False}))
