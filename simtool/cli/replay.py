@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simtool.cli import console
+from simtool.cli.costs import costs_for
 from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_output
 from simtool.errors import ProfileError, UsageError
 from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
@@ -57,7 +57,7 @@ def replay(
     from simtool.trace.bundle import open_bundle
 
     source = open_bundle(trace)
-    costs = _profile(source, profile, change or [])
+    costs = costs_for(source, profile, change or [])
     base = Scenario(
         placements[0],
         source.manifest.concurrency if concurrency is None else concurrency,
@@ -107,24 +107,6 @@ def _placements(policies: list[str], lag: int | None) -> list[Placement]:
     if len({placement.name for placement in placements}) < len(placements):
         raise UsageError("two placements have the same name; give each file its own `name`")
     return placements
-
-
-def _profile(source: Bundle, path: Path | None, changes: list[str]) -> Profile:
-    from simtool.calibrate.fit import calibrate
-    from simtool.calibrate.profile import load_profile
-    from simtool.calibrate.whatif import with_change
-
-    if path is not None:
-        profile = load_profile(path)
-    else:
-        name = source.path.name
-        profile = calibrate([source], name=name, command="simtool replay", created=date.today().isoformat())
-        console.note(f"costs: calibrated from {name} itself; --profile takes others")
-        for warning in profile.provenance.warnings:
-            console.note(f"warning: {warning}")
-    for change in changes:
-        profile = with_change(profile, change)
-    return profile
 
 
 def _controller(

@@ -1,0 +1,33 @@
+"""Where a replay's costs come from: a profile's file, or the trace itself, with what-if changes on top."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simtool.cli import console
+
+if TYPE_CHECKING:
+    from simtool.calibrate.profile import Profile
+    from simtool.trace.bundle import Bundle
+
+
+def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Profile:
+    """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order."""
+    from simtool.calibrate.fit import calibrate
+    from simtool.calibrate.profile import load_profile
+    from simtool.calibrate.whatif import with_change
+
+    if path is not None:
+        profile = load_profile(path)
+    else:
+        name = source.path.name
+        profile = calibrate([source], name=name, command="simtool replay", created=date.today().isoformat())
+        console.note(f"costs: calibrated from {name} itself; --profile takes others")
+        for warning in profile.provenance.warnings:
+            console.note(f"warning: {warning}")
+    for change in changes:
+        profile = with_change(profile, change)
+    return profile

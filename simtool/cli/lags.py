@@ -1,0 +1,61 @@
+"""`simtool lags`: what an older confidence costs in acceptance, and how long a confidence stays worth reading."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli import console, study
+from simtool.cli.options import JsonFlag
+
+if TYPE_CHECKING:
+    from simtool.analysis.lag_effect import LagEffect, Persistence
+
+
+def lags(
+    trace: study.Trace,
+    lag: Annotated[str, typer.Option(help="Lags to compare with lag 0.")] = "1,2,3",
+    profile: study.ProfileOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
+    from simtool.study.lags import lag_study
+
+    source, costs = study.open_workload(trace, profile, 1)
+    effects, persistent = lag_study(source, costs, study.numbers(lag, 1))
+    if json:
+        effects_json = [{"origin": "replayed", **asdict(effect)} for effect in effects]
+        console.emit_json({"effects": effects_json, "persistence": [asdict(each) for each in persistent]})
+        return
+    _print(effects, persistent)
+
+
+def _print(effects: list[LagEffect], persistent: list[Persistence]) -> None:
+    from simtool.report.terminal import table
+
+    rows = [
+        (
+            effect.kind,
+            str(effect.lag),
+            f"{effect.acceptance_length:.3f}",
+            "-" if effect.acceptance_rate is None else f"{effect.acceptance_rate:.3f}",
+            f"{effect.loss:+.2%}",
+            f"{effect.low:+.2%} to {effect.high:+.2%}",
+            " ".join(f"{count / effect.sequence_steps:.2f}" for count in effect.accepted_at),
+        )
+        for effect in effects
+    ]
+    heads = ("prompts", "lag", "accept length", "accept rate", "lost", "95 % interval", "accept draft 1, 2, ...")
+    console.stdout().print(table("modeled: acceptance against the lag", heads, rows))
+    alike = [
+        (str(each.distance), str(each.pairs), _number(each.correlation), " ".join(map(_number, each.auc)))
+        for each in persistent
+    ]
+    columns = ("steps apart", "pairs", "correlation", "AUC of the older forecast, by position")
+    console.stdout().print(table("confidence between steps of a request", columns, alike, numbers_from=0))
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
