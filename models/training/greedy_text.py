@@ -77,6 +77,7 @@ def greedy_sequences(
     rng = np.random.default_rng(seed)
     sequences: list[Tensor] = []
     widths: list[int] = []
+    batch = min(batch, count)
     for _ in range(0, count, batch):
         width = int(rng.integers(24, length // 2))
         starts = rng.integers(0, len(stream) - width, size=batch)
