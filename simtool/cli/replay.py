@@ -10,12 +10,13 @@ import typer
 
 from simtool.cli import console
 from simtool.cli.costs import costs_for
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_output
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_output, command_line
 from simtool.errors import ProfileError, UsageError
 from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
 
 if TYPE_CHECKING:
     from simtool.calibrate.profile import Profile
+    from simtool.replay.run import Replay
     from simtool.replay.scenario import Arrivals, Scenario
     from simtool.step.controller import ControllerSettings
     from simtool.trace.bundle import Bundle
@@ -73,7 +74,7 @@ def replay(
     with console.progress("replaying", total=len(placements)) as done:
         for index, placement in enumerate(placements):
             try:
-                replayed = run(source, costs, replace(base, placement=placement))
+                replayed = _with_command(run(source, costs, replace(base, placement=placement)))
             except ProfileError as error:
                 if _ALL not in policy:
                     raise
@@ -83,6 +84,11 @@ def replay(
             bundles.append(replayed.save(path, force=force) if out else replayed.bundle(path))
             done(index + 1)
     _report(bundles, refused, json=json)
+
+
+def _with_command(replayed: Replay) -> Replay:
+    details = {**replayed.manifest.details, "command": command_line()}
+    return replace(replayed, manifest=replace(replayed.manifest, details=details))
 
 
 def _report(bundles: list[Bundle], refused: list[str], *, json: bool) -> None:

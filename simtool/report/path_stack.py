@@ -14,7 +14,7 @@ from simtool.analysis.metrics import executors_of
 from simtool.report.style import FAINT, WORK_COLOURS, dress, work_kind
 from simtool.units import NS_PER_MS
 
-LATENCY = "launch and wake-up"
+LATENCY = "launch, hand-over, wake-up"
 _ROW_PX = 52
 
 

@@ -26,7 +26,7 @@ WORK_COLOURS = {
 }
 _WORK: Mapping[str, tuple[str, ...]] = {
     "schedule and finish": ("schedule", "read_states", "finish"),
-    "draft": ("build_query", "launch_draft", "draft", "launch_sample", "sample"),
+    "draft": ("build_query", "rebind_draft", "launch_draft", "draft", "launch_sample", "sample"),
     "decide": ("read_confidence", "decide", "store_confidence"),
     "build the validate batch": (
         "build_dense",
@@ -37,7 +37,7 @@ _WORK: Mapping[str, tuple[str, ...]] = {
         "build_fill_index",
         "scatter_fill",
     ),
-    "target and verify": ("launch_target", "target", "launch_verify", "verify"),
+    "target and verify": ("rebind_target", "launch_target", "target", "launch_verify", "verify"),
     "read tokens": ("read_tokens",),
     "draft context": ("write_context", "context_kv"),
 }
