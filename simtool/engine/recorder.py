@@ -108,9 +108,10 @@ class BundleRecorder(Recorder):
 
     observes = _OBSERVES
 
-    def __init__(self, now_ns: Callable[[], int], writer: BundleWriter, placement: str) -> None:
+    def __init__(self, now_ns: Callable[[], int], writer: BundleWriter, placement: str, *, greedy: bool = True) -> None:
+        """`greedy`: the tokens that follow an anchor tell what a longer prefix would have matched."""
         super().__init__(now_ns)
-        self._writer, self._placement = writer, placement
+        self._writer, self._placement, self._greedy = writer, placement, greedy
         self._open: _OpenOp | None = None
         self._ops: list[tuple[_OpenOp, int]] = []
         self._first_flows: list[int] = []
@@ -166,7 +167,7 @@ class BundleRecorder(Recorder):
                 "anchor_position": [visit.anchor_position for visit in visits],
                 "confidence": [visit.confidence for visit in visits],
                 "draft_prob": [visit.draft_prob for visit in visits],
-                "match_run": [_match_run(visit, tokens) for visit in visits],
+                "match_run": [_match_run(visit, tokens if self._greedy else []) for visit in visits],
                 "source": ["visited"] * len(visits),
             },
         )
@@ -262,7 +263,8 @@ class BundleRecorder(Recorder):
 def _match_run(visit: _Visit, tokens: list[int]) -> int | None:
     """The match run at a visited anchor, or None where the output ends before the answer shows.
 
-    A pruned verify sees only part of the block; the tokens that the target went on to emit tell the rest.
+    A pruned verify sees only part of the block; the tokens that the target went on to emit tell the rest, unless
+    they were drawn at random.
     """
     if visit.accepted < visit.prefix_len or visit.prefix_len == len(visit.draft_tokens):
         return visit.accepted

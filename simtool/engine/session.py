@@ -94,7 +94,9 @@ class Session:
         self.check(plan)
         with BundleWriter(path, self._manifest(plan, details or {}), force=force) as writer:
             meter = MachineMeter(self.device.pids)
-            result = self.run(plan, BundleRecorder(self.device.now_ns, writer, plan.placement.name), progress)
+            greedy = self.spec.sampling.greedy
+            recorder = BundleRecorder(self.device.now_ns, writer, plan.placement.name, greedy=greedy)
+            result = self.run(plan, recorder, progress)
             use = meter.stop()
             machine = use.to_dict() if use else None
             writer.close(details={**writer.manifest.details, "machine": machine})
