@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from simtool.cli import console
-from simtool.errors import UsageError
+from simtool.engine.json_file import read_json
+from simtool.errors import CheckpointError, UsageError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 
 if TYPE_CHECKING:
@@ -45,8 +47,11 @@ class PromptSource:
     ids: Path | None = None
     text: Path | None = None
 
-    def load(self, target: Path, vocab_size: int) -> list[Prompt]:
-        """Return the prompts; raises UsageError when both files are given or a file holds fewer than asked for."""
+    def load(self, target: Path) -> list[Prompt]:
+        """Return the prompts as the target's token ids; --max-new-tokens caps what a file asks for.
+
+        Raises UsageError when both files are given or a file holds fewer than asked for.
+        """
         from simtool.engine import inputs
 
         new_tokens = _DEFAULT_NEW_TOKENS if self.max_new_tokens is None else self.max_new_tokens
@@ -59,13 +64,14 @@ class PromptSource:
         if self.ids is None and self.text is None:
             return inputs.stdlib_prompts(target, self.count or 32, self.seed, _PROMPT_TOKENS, new_tokens)
         if self.ids is not None:
-            prompts = inputs.read_prompt_ids(self.ids, vocab_size, new_tokens)
+            prompts = inputs.read_prompt_ids(self.ids, _number(target, "vocab_size"), new_tokens)
         else:
             assert self.text is not None
             prompts = inputs.read_text_prompts(self.text, target, new_tokens)
         if self.count is not None and self.count > len(prompts):
             raise UsageError(f"--num-prompts is {self.count} and the file holds {len(prompts)}; ask for that or less")
-        return prompts[: self.count]
+        most = self.max_new_tokens or max(prompt.max_new_tokens for prompt in prompts)
+        return [replace(prompt, max_new_tokens=min(prompt.max_new_tokens, most)) for prompt in prompts[: self.count]]
 
 
 def choose_models(target: Path | None, draft: Path | None, algorithm: str | None, sl: int | None) -> Models:
@@ -78,6 +84,11 @@ def choose_models(target: Path | None, draft: Path | None, algorithm: str | None
         missing = "--draft" if draft is None else "--target"
         raise UsageError(f"a target and a drafter belong together: {missing} is missing; give both or neither")
     if target is not None and draft is not None:
+        if algorithm is not None:
+            raise UsageError("--algorithm picks a shipped drafter, and --draft names one already; keep one of them")
+        for folder in (target, draft):
+            if not folder.is_dir():
+                raise UsageError(f"{folder}: no such folder; give the folder of a downloaded checkpoint")
         return Models(target, draft, sl)
     if not SHIPPED.is_dir():
         raise UsageError(f"no models at {SHIPPED} (they ship with a checkout); give --target and --draft")
@@ -87,25 +98,37 @@ def choose_models(target: Path | None, draft: Path | None, algorithm: str | None
 
 
 def open_session(
-    device: str, models: Models, concurrency: int, *, dtype: str, sampling: SamplingConfig, kv: tuple[int | None, int]
+    device: str,
+    models: Models,
+    concurrency: int,
+    prompts: Sequence[Prompt],
+    *,
+    dtype: str,
+    sampling: SamplingConfig,
+    kv: tuple[int | None, int],
 ) -> Session:
-    """Open a device with the models loaded. kv: blocks (None: enough for `concurrency` full contexts), block size."""
+    """Open a device with the models loaded and room for the longest of the prompts in every slot.
+
+    kv: blocks (None: enough for `concurrency` such requests), block size.
+    """
     from simtool.engine.device import open_device
     from simtool.engine.session import Session
     from simtool.engine.spec import RunnerSpec
 
     if concurrency < 1:
         raise UsageError(f"--concurrency is {concurrency}; expected 1 or more")
+    context_tokens = _context_tokens(models, prompts)
     blocks, block_size = kv
-    if blocks is None:
-        blocks = concurrency * -(-_context_tokens(models) // block_size)
+    if blocks is None and block_size > 0:
+        blocks = concurrency * -(-context_tokens // block_size)
     spec: RunnerSpec = RunnerSpec(
         models.target,
         models.draft,
         slots=concurrency,
-        kv_blocks=blocks,
+        kv_blocks=1 if blocks is None else blocks,
         block_size=block_size,
         drafts=models.drafts,
+        context_tokens=context_tokens,
         dtype=dtype,  # type: ignore[arg-type]  # RunnerSpec checks it
         sampling=sampling,
     )
@@ -142,8 +165,9 @@ def read_predictor(path: Path) -> LinearPredictor:
 
 def controller_settings(session: Session, predictor: str, draft_ms: float, min_gain: float) -> ControllerSettings:
     """Return what the controller knows. predictor: "live", "none" or a profile's path."""
-    if draft_ms < 0:
-        raise UsageError(f"--draft-ms is {draft_ms}; expected 0 or more")
+    for option, value in (("--draft-ms", draft_ms), ("--min-gain", min_gain)):
+        if not 0 <= value < math.inf:
+            raise UsageError(f"{option} is {value}; expected 0 or more")
     settings = ControllerSettings(None, draft_ms, min_gain)
     if predictor == "none":
         return settings
@@ -168,8 +192,17 @@ def shapes(prompts: Sequence[Prompt]) -> str:
     )
 
 
-def _context_tokens(models: Models) -> int:
-    from simtool.engine.checkpoint import read_json
+def _context_tokens(models: Models, prompts: Sequence[Prompt]) -> int:
+    """Positions of the longest request and the block drafted past its end, as far as the target has them."""
+    block = read_json(models.draft / "config.json").get("block_size")
+    ahead = models.drafts or (block if isinstance(block, int) else 0)
+    longest = max(len(prompt.prompt_ids) + prompt.max_new_tokens for prompt in prompts)
+    return min(longest + ahead + 1, _number(models.target, "max_position_embeddings", 32_768))
 
-    positions = read_json(models.target / "config.json").get("max_position_embeddings", 2048)
-    return int(positions)
+
+def _number(folder: Path, key: str, default: int | None = None) -> int:
+    """A size from a model folder's config.json."""
+    value = read_json(folder / "config.json").get(key, default)
+    if type(value) is not int or value < 1:
+        raise CheckpointError(f"{folder / 'config.json'}: {key} is {value!r}, expected a whole number: mend the key")
+    return value

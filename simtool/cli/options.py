@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -30,3 +31,17 @@ def check_output(path: Path, *, force: bool) -> None:
     """Refuse to overwrite `path` unless forced, before any work is spent."""
     if path.exists() and not force:
         raise UsageError(f"{path} is already there; pass --force to replace it, or --out to write elsewhere")
+
+
+def check_bundle_output(path: Path, *, force: bool) -> None:
+    """Refuse a path that no bundle can be written to, or only over something else, before any work is spent."""
+    check_output(path, force=force)
+    parent = next(folder for folder in path.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise UsageError(f"{path}: nothing can be written under {parent}; choose another --out")
+    if path.is_file():
+        raise UsageError(f"{path}: is a file; give the name of a folder to write the bundle to")
+    if path.exists() and any(path.iterdir()):
+        from simtool.trace.manifest import read_manifest
+
+        read_manifest(path)  # a folder of other files is no bundle, and --force does not empty it

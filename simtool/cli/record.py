@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from simtool.cli import console, live
-from simtool.cli.options import ForceFlag, JsonFlag, check_output, command_line
+from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, command_line
 from simtool.errors import UsageError
-from simtool.step.placement import resolve_placement
+from simtool.step.placement import Placement, resolve_placement
 
 Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
 
@@ -31,10 +32,11 @@ def record(
     target: Annotated[Path | None, typer.Option(help="Target checkpoint folder (Qwen3).")] = None,
     draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder (DSpark or DFlash).")] = None,
     dtype: Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")] = "float32",
-    predictor: Annotated[str, typer.Option(help="The controller's validate-time predictor: live (timed now), none, or "
-                                                "a profile's path.")] = "live",
-    draft_ms: Annotated[float, typer.Option(help="Draft time the controller assumes; xLLM passes 0.")] = 0.0,
-    min_gain: Annotated[float, typer.Option(help="Relative gain a longer prefix must bring.")] = 0.0,
+    predictor: Annotated[str | None, typer.Option(help="The controller's validate-time predictor: live (timed now), "
+                                                       "none, or a profile's path; default: live.")] = None,
+    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default 0, as in xLLM.")]
+    = None,
+    min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default 0.")] = None,
     outcomes: Annotated[str, typer.Option(help="visited, or full: then a teacher-forced pass fills in every anchor.")]
     = "visited",
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
@@ -51,23 +53,28 @@ def record(
     placement = resolve_placement(policy)
     if outcomes not in ("visited", "full"):
         raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
-    check_output(out, force=force)
+    _check_controller(placement, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
+    check_bundle_output(out, force=force)
     models = live.choose_models(target, draft, algorithm, sl)
+    from simtool.engine.losslessness import sampling_bias
     from simtool.engine.session import RunPlan
     from simtool.engine.spec import SamplingConfig
 
     sampling = SamplingConfig(temperature, top_k, top_p, seed)
     if outcomes == "full" and not sampling.greedy:
         raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
-    source = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts)
+    served = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts).load(models.target)
+    console.note(live.shapes(served))
     with live.open_session(
-        device, models, concurrency, dtype=dtype, sampling=sampling, kv=(kv_blocks, block_size)
+        device, models, concurrency, served, dtype=dtype, sampling=sampling, kv=(kv_blocks, block_size)
     ) as session:
-        served = source.load(models.target, session.info.vocab_size)
-        console.note(live.shapes(served))
-        controller = live.controller_settings(session, predictor if placement.decides else "none", draft_ms, min_gain)
+        session.check(RunPlan(served, placement))
+        chosen = (predictor or "live") if placement.decides else "none"
+        controller = live.controller_settings(session, chosen, draft_ms or 0.0, min_gain or 0.0)
+        if bias := sampling_bias(placement, controller, sampling, session.info):
+            session.warnings.append(bias)
+            console.note(f"warning: {bias}")
         plan = RunPlan(served, placement, controller)
-        session.check(plan)
         session.warm_up(plan)
         with console.progress(f"recording {placement.name}", total=len(served)) as done:
             session.record(out, plan, force=force, progress=done, details={"command": command_line()})
@@ -76,6 +83,12 @@ def record(
 
         fill_bundle(out, models.target, models.draft)
     _summarise(out, json)
+
+
+def _check_controller(placement: Placement, options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value is not None and not placement.decides:
+            raise UsageError(f"{option} has no effect on {placement.name}, which decides nothing; leave it out")
 
 
 def _summarise(out: Path, json: bool) -> None:

@@ -60,15 +60,17 @@ def validate(
     from simtool.cli.fill import fill_bundle
     from simtool.engine.spec import SamplingConfig
 
-    campaign.make_room(out, force=force)
     sampling = SamplingConfig(seed=seed)
-    with live.open_session(device, models, concurrency, dtype=dtype, sampling=sampling, kv=(None, 16)) as session:
+    seeds = {"live": seed + 1} if tokens_only else {"fit": seed, "live": seed + 1}
+    prompts = {
+        use: live.PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()
+    }
+    served = [prompt for each in prompts.values() for prompt in each]
+    with live.open_session(
+        device, models, concurrency, served, dtype=dtype, sampling=sampling, kv=(None, 16)
+    ) as session:
+        campaign.make_room(out, force=force)
         controller = live.controller_settings(session, "live", 0.0, 0.0)
-        seeds = {"live": seed + 1} if tokens_only else {"fit": seed, "live": seed + 1}
-        prompts = {
-            use: live.PromptSource(num_prompts, max_new_tokens, each).load(models.target, session.info.vocab_size)
-            for use, each in seeds.items()
-        }
         console.note(f"to judge on: {live.shapes(prompts['live'])}")
         runs = campaign.record_arms(session, placements, controller, prompts, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]

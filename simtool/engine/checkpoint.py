@@ -6,7 +6,6 @@ pickle formats are never opened.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 
 from simtool.engine.draft import DraftModel
 from simtool.engine.formats import Fields, draft_config, target_config
+from simtool.engine.json_file import read_json
 from simtool.engine.target import TargetModel
 from simtool.errors import CheckpointError
 
@@ -107,19 +107,6 @@ class TensorFiles:
                 "the folder (other weight formats are not read)"
             )
         return [self.folder / name for name in names]
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """One JSON object from a file. Raises CheckpointError when there is none."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CheckpointError(f"{path}: cannot be read ({error.strerror}): give a model folder") from error
-    except ValueError as error:
-        raise CheckpointError(f"{path}: not JSON ({error}): mend or fetch the file again") from error
-    if not isinstance(data, dict):
-        raise CheckpointError(f"{path}: holds a {type(data).__name__}, expected a JSON object")
-    return data
 
 
 def _shapes(model: nn.Module) -> list[tuple[str, tuple[int, ...]]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from simtool.engine.chat import ChatTemplate, chat_template
 from simtool.engine.engine import Prompt
 from simtool.engine.prompts import heldout_prompts
 from simtool.errors import CheckpointError, UsageError
@@ -27,8 +28,12 @@ class TextEncoder:
         path = self.folder / "tokenizer.json"
         if not path.is_file():
             raise CheckpointError(f"{self.folder}: no tokenizer.json in it; give --prompt-ids instead of text prompts")
-        object.__setattr__(self, "_tokenizer", Tokenizer.from_file(str(path)))
-        object.__setattr__(self, "_template", _chat_template(self.folder))
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # the library raises plain Exception
+            raise CheckpointError(f"{path}: not a tokenizer ({error}); fetch the file again") from error
+        object.__setattr__(self, "_tokenizer", tokenizer)
+        object.__setattr__(self, "_template", chat_template(self.folder))
 
     def text(self, text: str) -> list[int]:
         """Return the token ids of plain text, without special tokens."""
@@ -40,13 +45,10 @@ class TextEncoder:
 
         Without a chat template in the folder the messages' texts are joined by blank lines.
         """
-        template: str | None = self._template  # type: ignore[attr-defined]
+        template: ChatTemplate | None = self._template  # type: ignore[attr-defined]
         if template is None:
             return self.text("\n\n".join(message["content"] for message in messages))
-        from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: PLC0415  a template is foreign code
-
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        return self.text(environment.from_string(template).render(messages=messages, add_generation_prompt=True))
+        return self.text(template.render(messages))
 
 
 def stdlib_prompts(folder: Path, count: int, seed: int, tokens: tuple[int, int], max_new_tokens: int) -> list[Prompt]:
@@ -60,7 +62,7 @@ def read_prompt_ids(path: Path, vocab_size: int, max_new_tokens: int) -> list[Pr
 
     Raises UsageError naming the line for anything else, and for ids outside the vocabulary.
     """
-    prompts = []
+    prompts: list[Prompt] = []
     for number, table in _lines(path):
         where = f"{path} line {number}"
         ids = table.get("prompt_ids")
@@ -81,7 +83,7 @@ def read_text_prompts(path: Path, folder: Path, max_new_tokens: int) -> list[Pro
     A conversation is cut before its last assistant turn, which is what the model is asked for.
     """
     encoder = TextEncoder(folder)
-    prompts = []
+    prompts: list[Prompt] = []
     for number, table in _lines(path):
         ids = _encode(encoder, table, f"{path} line {number}")
         prompts.append(Prompt(f"r{len(prompts):04d}", tuple(ids), max_new_tokens, key=len(prompts)))
@@ -149,18 +151,3 @@ def _values(path: Path, text: str) -> Iterator[tuple[int, object]]:
                 yield number, json.loads(line)
             except ValueError as error:
                 raise UsageError(f"{path} line {number}: not JSON ({error}); mend the line") from error
-
-
-def _chat_template(folder: Path) -> str | None:
-    """The template of tokenizer_config.json or chat_template.jinja, or None."""
-    separate = folder / "chat_template.jinja"
-    if separate.is_file():
-        return separate.read_text(encoding="utf-8")
-    config = folder / "tokenizer_config.json"
-    if not config.is_file():
-        return None
-    try:
-        template = json.loads(config.read_text(encoding="utf-8")).get("chat_template")
-    except ValueError as error:
-        raise CheckpointError(f"{config}: not JSON ({error}); mend or fetch the file again") from error
-    return template if isinstance(template, str) else None
