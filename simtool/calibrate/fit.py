@@ -15,6 +15,7 @@ from simtool.calibrate.predictor import fit_predictor
 from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.calibrate.steps import read_steps
 from simtool.errors import ProfileError
+from simtool.step.buckets import GraphBuckets
 from simtool.step.ops import CATALOGUE, DeviceWork, Op
 from simtool.trace.bundle import Bundle
 
@@ -53,6 +54,7 @@ def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: st
             tuple(_describe(bundle) for bundle in bundles),
             warnings=tuple(_warnings(bundles, seen, has_predictor=predictor is not None)),
         ),
+        _graphs(bundles),
     )
 
 
@@ -80,6 +82,15 @@ def _executors(bundle: Bundle) -> Mapping[str, str]:
     if isinstance(told, dict):
         return {str(lane): str(executor) for lane, executor in told.items()}
     return _ONE_PROCESS if bundle.manifest.device == "cpu" else _STREAMS
+
+
+def _graphs(bundles: Sequence[Bundle]) -> GraphBuckets:
+    """What was captured is part of what was measured: bundles of other buckets belong to another profile."""
+    told = {bundle.path: GraphBuckets.from_dict(bundle.manifest.details.get("graphs")) for bundle in bundles}
+    if len(set(told.values())) > 1:
+        listed = "; ".join(f"{path}: up to {max(graphs.target, default=0)} rows" for path, graphs in told.items())
+        raise ProfileError(f"bundles of different graph buckets ({listed}); calibrate each kind by itself")
+    return next(iter(told.values()))
 
 
 def _steps(seen: Observations, kind: str) -> StepCosts:

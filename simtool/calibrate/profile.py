@@ -16,6 +16,7 @@ from typing import Any
 
 from simtool.calibrate.cost import Cost
 from simtool.errors import ProfileError
+from simtool.step.buckets import GraphBuckets
 from simtool.step.controller import LinearPredictor
 from simtool.step.ops import Lane
 
@@ -68,7 +69,10 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Profile:
-    """Cost models of one machine. executors: device lane -> the in-order executor that runs its work."""
+    """Cost models of one machine. executors: device lane -> the in-order executor that runs its work.
+
+    graphs: the buckets at which its forwards were captured; none in a profile that does not say.
+    """
 
     name: str
     device: str
@@ -79,6 +83,7 @@ class Profile:
     loop_gap: Cost
     predictor: LinearPredictor | None
     provenance: Provenance
+    graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
     def __post_init__(self) -> None:
         if sorted(self.executors) != sorted(_DEVICE_LANES):
@@ -102,6 +107,7 @@ class Profile:
             "loop_gap": self.loop_gap.to_dict(),
             "prefill": _steps_to_dict(self.prefill),
             "decode": _steps_to_dict(self.decode),
+            "graphs": self.graphs.to_dict(),
         }
 
     @classmethod
@@ -109,8 +115,8 @@ class Profile:
         """Build a profile from parsed JSON; raises ProfileError naming the source."""
         _check_version(table.get("schema_version"), source)
         names = {"schema_version", *cls.__dataclass_fields__}
-        if set(table) != names:
-            odd = sorted(set(table) ^ names)[0]
+        if {"graphs", *table} != names:
+            odd = sorted({"graphs", *table} ^ names)[0]
             raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
         provenance, predictor = dict(table["provenance"]), table["predictor"]
         for key in ("bundles", "changes", "warnings", "sources"):
@@ -126,6 +132,7 @@ class Profile:
                 Cost.from_dict(table["loop_gap"], f"{source}: loop_gap"),
                 LinearPredictor(**predictor) if predictor else None,
                 Provenance(**provenance),
+                GraphBuckets.from_dict(table.get("graphs")),
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from simtool.errors import TraceError
+from simtool.step.buckets import GraphBuckets
 from simtool.step.features import DecodeShape, prefill_features
 from simtool.step.ops import CATALOGUE, Lane, Op
 from simtool.trace.bundle import Bundle
@@ -88,8 +89,9 @@ def _read_ops(bundle: Bundle) -> dict[int, list[OpRecord]]:
 def _decode_features(bundle: Bundle) -> Iterator[tuple[int, dict[str, float]]]:
     manifest = bundle.manifest
     steps = bundle.table("rows").group_by("step", maintain_order=True).agg("kv_len", "prefix_len", "emitted")
+    graphs = GraphBuckets.from_dict(manifest.details.get("graphs"))
     for step, kv_lens, prefix_lens, emitted in steps.iter_rows():
-        yield step, DecodeShape(manifest.sl, manifest.block_width, kv_lens, prefix_lens, emitted).features()
+        yield step, DecodeShape(manifest.sl, manifest.block_width, kv_lens, prefix_lens, emitted, graphs).features()
 
 
 def _prefill_features(bundle: Bundle) -> Iterator[tuple[int, dict[str, float]]]:

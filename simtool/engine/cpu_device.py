@@ -89,6 +89,10 @@ class CpuDevice:
         self._check_open(work)
         return self._issue(Launch(work), Event(self._issued, flow, work, Lane.COMPUTE))
 
+    def rebind(self, work: str) -> None:
+        """Raise DeviceError: a cpu captures no graphs."""
+        raise DeviceError(f"a cpu captures no graph of {work!r}; take a placement that does not rebind")
+
     def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> CpuDownload:
         """Enqueue copies of named outputs to shared memory."""
         self._check_open(work)

@@ -76,6 +76,12 @@ class Device(Protocol):
     def launch(self, work: str, flow: int, after: Sequence[Event] = ()) -> Event:
         """Enqueue the Runner's method `work` on the compute stream, behind the events of `after`."""
 
+    def rebind(self, work: str) -> None:
+        """Bind the lengths uploaded last to the captured graph of `work`, on the host.
+
+        Raises DeviceError on a device whose graphs do not read host lengths.
+        """
+
     def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> Download:
         """Enqueue device -> host copies of named Runner outputs on the copy stream."""
 

@@ -28,6 +28,10 @@ class KVCache:
         self._keys[layer].flatten(0, 1).index_copy_(0, mapping, keys)
         self._values[layer].flatten(0, 1).index_copy_(0, mapping, values)
 
+    def pages(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer as they lie, [num_blocks, block_size, kv_heads, head_dim] each."""
+        return self._keys[layer], self._values[layer]
+
     def read(self, layer: int, tables: Tensor, length: int) -> tuple[Tensor, Tensor]:
         """Gather the first `length` tokens behind each block table: [G, M] -> keys, values [G, length, kv_heads, hd].
 

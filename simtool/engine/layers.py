@@ -7,6 +7,7 @@ T counts tokens of any number of sequences, and only the caller knows which toke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -64,6 +65,7 @@ class Attention(nn.Module):
     def __init__(self, hidden: int, heads: int, kv_heads: int, head_dim: int, *, eps: float, bias: bool) -> None:
         super().__init__()
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, head_dim
+        self.rotate: Callable[[Tensor, Tensor, Tensor], Tensor] = rotate
         self.q_proj = nn.Linear(hidden, heads * head_dim, bias=bias)
         self.k_proj = nn.Linear(hidden, kv_heads * head_dim, bias=bias)
         self.v_proj = nn.Linear(hidden, kv_heads * head_dim, bias=bias)
@@ -73,11 +75,11 @@ class Attention(nn.Module):
 
     def queries(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
         """[T, H] -> rotated queries [T, heads, head_dim]."""
-        return rotate(self.q_norm(self.q_proj(x).view(-1, self.heads, self.head_dim)), cos, sin)
+        return self.rotate(self.q_norm(self.q_proj(x).view(-1, self.heads, self.head_dim)), cos, sin)
 
     def keys_values(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """[T, H] -> rotated keys and plain values, [T, kv_heads, head_dim] each."""
-        keys = rotate(self.k_norm(self.k_proj(x).view(-1, self.kv_heads, self.head_dim)), cos, sin)
+        keys = self.rotate(self.k_norm(self.k_proj(x).view(-1, self.kv_heads, self.head_dim)), cos, sin)
         return keys, self.v_proj(x).view(-1, self.kv_heads, self.head_dim)
 
     def output(self, attended: Tensor) -> Tensor:

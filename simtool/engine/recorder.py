@@ -35,6 +35,7 @@ class StepFacts(Protocol):
     cu_rows: list[int]
     emitted: list[list[int]]
     accepted: list[int]
+    graph_bucket: int | None
     observed: Mapping[str, Any]
 
 
@@ -227,7 +228,7 @@ class BundleRecorder(Recorder):
                 "validate_rows": [s.cu_rows[-1]],
                 "pruned": [s.pruned],
                 "placement": [self._placement],
-                "graph_bucket": [None],
+                "graph_bucket": [s.graph_bucket],
             },
         )
 

@@ -23,15 +23,20 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simtool.engine.attention import CachedAttention, PromptAttention, RowGroups
+from simtool.engine import npu_attention, npu_layers, npu_ops
+from simtool.engine.attention import Kernels, PlainKernels, PromptAttention
 from simtool.engine.checkpoint import load_draft, load_target
 from simtool.engine.draft import DraftModel
+from simtool.engine.graphs import BucketedForward, Capture, DeviceCapture, Outputs, Spare
 from simtool.engine.heads import probability_of
 from simtool.engine.kv_cache import KVCache
+from simtool.engine.layers import Attend
+from simtool.engine.rows import Rows
 from simtool.engine.sampling import Dice, DraftPicker, Verdict, first_tokens, verify_greedy, verify_sampled
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.engine.target import TargetModel
-from simtool.errors import CapacityError, DeviceError
+from simtool.errors import CapacityError, DeviceError, UsageError
+from simtool.step.buckets import GraphBuckets, make_buckets, widest_gap
 
 #: The works that `Runner.run` knows: the compute lane of the op catalogue.
 WORKS = ("draft", "sample", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
@@ -40,22 +45,49 @@ WORKS = ("draft", "sample", "fill_dense", "fill_varlen", "target", "verify", "co
 class Runner:
     """Runs device work by name. Inputs and outputs are replaced by the work that gives them anew."""
 
-    def __init__(self, target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> None:
-        """Models of one dtype on one device; caches are made beside them. Raises CapacityError."""
+    def __init__(
+        self,
+        target: TargetModel,
+        draft: DraftModel,
+        spec: RunnerSpec,
+        kernels: Kernels | None = None,
+        capture: Capture | None = None,
+    ) -> None:
+        """Models of one dtype on one device; caches are made beside them. Raises CapacityError.
+
+        kernels: what decode forwards attend with; None: plain torch. capture: makes graphs; None: all runs eagerly.
+        """
         self._target, self._draft, self._sampling = target, draft, spec.sampling
-        self.info = _info(target, draft, spec)
-        weight = draft.fc.weight
-        self.device = weight.device
-        t, d = target.config, draft.config
-        pages = (spec.kv_blocks, spec.block_size, t.kv_heads, t.head_dim)
-        self._cache = KVCache(t.layers, pages, weight.dtype, self.device)
-        # a block's own keys follow its context for the length of one draft, hence the extra rows
-        self._page = self.info.max_tokens + self.info.block_width
-        self._context = KVCache(d.layers, (spec.slots, self._page, d.kv_heads, d.head_dim), weight.dtype, self.device)
+        self._kernels = PlainKernels() if kernels is None else kernels
+        self.info = _info(target, draft, spec, capture)
+        self.device = draft.fc.weight.device
+        self._make_caches(spec)
         self._inputs: dict[str, Tensor] = {}
         self._host: dict[str, Tensor] = {}
         self._outputs: dict[str, Tensor] = {}
         self._kept: dict[str, Tensor] = {}
+        self._draft_forward = BucketedForward(self._draft_eagerly)
+        self._target_forward = BucketedForward(self._target_eagerly)
+        if capture is not None:
+            self._capture(capture)
+
+    def _make_caches(self, spec: RunnerSpec) -> None:
+        """The target's pages and the drafter's context, each with room behind it for the padding of graphs."""
+        t, d, graphs = self._target.config, self._draft.config, self.info.graphs
+        dtype = self._draft.fc.weight.dtype
+        extra = -(-widest_gap(graphs.target) // spec.block_size)
+        shape = (spec.kv_blocks + extra, spec.block_size, t.kv_heads, t.head_dim)
+        self._cache = KVCache(t.layers, shape, dtype, self.device)
+        self._spare = Spare(spec.kv_blocks * spec.block_size, max(extra, 1) * spec.block_size, spec.kv_blocks)
+        # a block's own keys follow its context for the length of one draft, hence the extra rows
+        rows = self.info.max_tokens + self.info.block_width
+        block = self._kernels.context_block or rows
+        self._slot_blocks = -(-rows // block)
+        self._page = self._slot_blocks * block
+        extra = -(-widest_gap(graphs.draft) * self.info.block_width // self._page)
+        shape = ((spec.slots + extra) * self._slot_blocks, block, d.kv_heads, d.head_dim)
+        self._context = KVCache(d.layers, shape, dtype, self.device)
+        self._spare_context = Spare(spec.slots * self._page, max(extra, 1) * self._page, spec.slots * self._slot_blocks)
 
     def put(self, inputs: Mapping[str, Tensor], host: Mapping[str, Tensor]) -> None:
         """Hand over named inputs on the device, and the same in host memory (for lengths: reading never syncs)."""
@@ -73,18 +105,25 @@ class Runner:
         """Return a named output of the latest work that gave it. Raises DeviceError when none has."""
         return _named(self._outputs, name, "output")
 
+    def rebind(self, work: str) -> None:
+        """Bind the lengths of the rows handed over last to the graph that will run `work` (draft or target).
+
+        Raises DeviceError where no graph takes lengths from the host.
+        """
+        if not self.info.graphs.rebinds:
+            raise DeviceError(
+                f"no graph of {work!r} takes lengths from the host here; take a placement without rebinds"
+            )
+        if work == "draft":
+            self._draft_forward.rebind((self._host_in("context_lens") + self.info.block_width).tolist())
+        else:
+            self._target_forward.rebind(self._host_in("validate_kv_lens").tolist())
+
     def draft(self) -> None:
         """One non-causal forward over the block rows; keeps the rows that make drafts."""
-        slots, contexts = self._in("query_slots"), self._in("context_lens")
-        ids, positions = self._in("query_ids"), self._in("query_positions")
-        batch, width = len(slots), self.info.block_width
-        lengths = (contexts + width)[:, None].expand(batch, width)
-        max_length = int(self._host_in("context_lens").max()) + width
-        groups = RowGroups(slots[:, None], lengths, None, max_length)
-        mapping = slots.repeat_interleave(width) * self._page + positions
-        hidden = self._draft(ids, positions, CachedAttention(self._context, mapping, groups))
+        (hidden,) = self._draft_forward(self._block_rows())
         self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
-        self._kept["anchors"] = ids.view(batch, width)[:, 0]
+        self._kept["anchors"] = self._in("query_ids").view(-1, self.info.block_width)[:, 0]
 
     def sample(self) -> None:
         """The drafter's tokens, one after another where it has a Markov head, then its confidence in all of them."""
@@ -112,12 +151,7 @@ class Runner:
 
     def target(self) -> None:
         """The target forward over W q=1 rows; keeps their logits and taps."""
-        tables, lengths = self._host_in("validate_block_tables"), self._host_in("validate_kv_lens")
-        groups = RowGroups.of_rows(tables, lengths, self.device)
-        attend = CachedAttention(self._cache, self._in("validate_slot_mapping"), groups)
-        ids, positions = self._in("validate_ids"), self._in("validate_positions")
-        hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
-        self._kept["logits"] = self._target.logits(hidden)
+        self._kept["logits"], self._kept["taps"] = self._target_forward(self._validate_rows())
 
     def verify(self) -> None:
         """Which drafts stand, and the target's own next token."""
@@ -146,6 +180,66 @@ class Runner:
         for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
             self._context.write(layer, mapping, keys, values)
 
+    def _block_rows(self) -> Rows:
+        slots, contexts, width = self._in("query_slots"), self._in("context_lens"), self.info.block_width
+        positions = self._in("query_positions")
+        blocks = torch.arange(self._slot_blocks, device=slots.device)
+        return Rows(
+            self._in("query_ids"),
+            positions,
+            slots.repeat_interleave(width) * self._page + positions,
+            slots[:, None] * self._slot_blocks + blocks,
+            contexts + width,
+            self._host_in("query_slots")[:, None] * self._slot_blocks + torch.arange(self._slot_blocks),
+            self._host_in("context_lens") + width,
+        )
+
+    def _validate_rows(self) -> Rows:
+        return Rows(
+            self._in("validate_ids"),
+            self._in("validate_positions"),
+            self._in("validate_slot_mapping"),
+            self._in("validate_block_tables"),
+            self._in("validate_kv_lens"),
+            self._host_in("validate_block_tables"),
+            self._host_in("validate_kv_lens"),
+        )
+
+    def _draft_eagerly(self, rows: Rows) -> Outputs:
+        return self._drafted(rows, self._kernels.sequences(self._context, rows, rows.longest))
+
+    def _target_eagerly(self, rows: Rows) -> Outputs:
+        return self._verified(rows, self._kernels.rows(self._cache, rows))
+
+    def _drafted(self, rows: Rows, attend: Attend) -> Outputs:
+        return (self._draft(rows.ids, rows.positions, attend),)
+
+    def _verified(self, rows: Rows, attend: Attend) -> Outputs:
+        hidden, taps = self._target(rows.ids, rows.positions, attend, self._draft.config.tap_ids)
+        return self._target.logits(hidden), taps
+
+    @torch.inference_mode()
+    def _capture(self, capture: Capture) -> None:
+        """Capture both forwards at their buckets, over tables as wide as a whole context."""
+        graphs, block_size = self.info.graphs, self._cache.block_size
+        pages = -(-self.info.max_tokens // block_size)
+
+        def draft(rows: Rows) -> Outputs:
+            return self._drafted(rows, self._kernels.sequences(self._context, rows, self._page))
+
+        def target(rows: Rows) -> Outputs:
+            return self._verified(rows, self._kernels.sequences(self._cache, rows, pages * block_size))
+
+        block = self._blank(self.info.block_width, self._slot_blocks)
+        self._draft_forward.capture(draft, capture, graphs.draft, block, self._spare_context)
+        self._target_forward.capture(target, capture, graphs.target, self._blank(1, pages), self._spare)
+
+    def _blank(self, width: int, pages: int) -> Rows:
+        """One sequence of `width` rows with a table of `pages`, all zero."""
+        row, one, table = torch.zeros(width, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), [[0] * pages]
+        host = torch.tensor(table)
+        return Rows(*(x.to(self.device) for x in (row, row, row, host, one)), host, one)
+
     def _in(self, name: str) -> Tensor:
         return _named(self._inputs, name, "input")
 
@@ -167,10 +261,25 @@ class Runner:
 
 
 def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
-    """Load both models onto a torch device and make their caches. Raises CheckpointError, CapacityError."""
+    """Load both models onto a torch device, make their caches, capture their graphs.
+
+    Raises CheckpointError, CapacityError, and UsageError for what this device does not run.
+    """
+    kind = torch.device(device).type
+    if kind == "cpu" and spec.graph_rows:
+        raise UsageError(f"graph_rows is {spec.graph_rows}, and a cpu has no graphs; leave it out or take cuda or npu")
+    if kind == "npu":
+        npu_ops.load_ops()
+        npu_attention.check_spec(spec)
     dtype: torch.dtype = getattr(torch, spec.dtype)
     target = load_target(spec.target, dtype, device)
-    return Runner(target, load_draft(spec.draft, target, dtype, device), spec)
+    draft = load_draft(spec.draft, target, dtype, device)
+    kernels: Kernels = PlainKernels()
+    if kind == "npu":
+        kernels = npu_attention.NpuKernels()
+        for model in (target, draft):
+            npu_layers.fuse(model)
+    return Runner(target, draft, spec, kernels, DeviceCapture(torch.device(device)) if spec.graph_rows else None)
 
 
 def to_numpy(output: Tensor) -> NDArray[np.generic]:
@@ -180,7 +289,7 @@ def to_numpy(output: Tensor) -> NDArray[np.generic]:
     return array
 
 
-def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> RunnerInfo:
+def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec, capture: Capture | None) -> RunnerInfo:
     t, d = target.config, draft.config
     drafts = d.trained_drafts if spec.drafts is None else spec.drafts
     most = min(t.max_positions, d.max_positions)
@@ -189,8 +298,16 @@ def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec) -> RunnerInf
         raise CapacityError(f"context_tokens is {asked}; these models hold 1 to {most} tokens; ask for that or less")
     return RunnerInfo(
         d.algorithm, drafts, d.trained_drafts, d.block_rows(drafts), d.mask_token_id, t.vocab_size,
-        t.eos_token_ids, asked, d.confidence_head,
+        t.eos_token_ids, asked, d.confidence_head, _graphs(spec, drafts, capture),
     )  # fmt: skip
+
+
+def _graphs(spec: RunnerSpec, drafts: int, capture: Capture | None) -> GraphBuckets:
+    """Every batch size of the draft has a bucket; target rows only up to what was asked for, or can occur."""
+    if capture is None:
+        return GraphBuckets()
+    rows = min(spec.graph_rows, spec.slots * (drafts + 1))
+    return GraphBuckets(make_buckets(spec.slots), make_buckets(rows), capture.rebinds)
 
 
 def _named(tensors: Mapping[str, Tensor], name: str, what: str) -> Tensor:

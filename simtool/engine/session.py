@@ -109,11 +109,18 @@ class Session:
             raise UsageError("no prompts to serve; expected one or more")
         if len(set(names)) < len(names):
             raise UsageError("two prompts share a request id; give each its own")
+        self._check_rebinds(plan.placement)
         scheduler = self._scheduler()
         for prompt in plan.prompts:
             _known(prompt, self.info.vocab_size)
             _fits(prompt, len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead, self.info.max_tokens)
             scheduler.add(Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens))
+
+    def _check_rebinds(self, placement: Placement) -> None:
+        if placement.rebinds and not self.info.graphs.rebinds:
+            raise UsageError(f"{placement.name} binds lengths to graphs, and none here takes them; drop +rebind")
+        if self.info.graphs.rebinds and not placement.rebinds:
+            raise UsageError(f"graphs of {self.device.name} take lengths from the host: use {placement.name}+rebind")
 
     def _scheduler(self) -> Scheduler:
         pool = BlockPool(self.spec.kv_blocks, self.spec.block_size)
@@ -152,6 +159,7 @@ class Session:
                 "kv_blocks": spec.kv_blocks,
                 "block_size": spec.block_size,
                 "executors": dict(self.device.executors),
+                "graphs": self.info.graphs.to_dict(),
                 "host": {"python": platform.python_version(), "platform": platform.platform()},
                 **details,
             },

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from simtool.errors import UsageError
+from simtool.step.buckets import GraphBuckets
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
 DTYPES: tuple[Dtype, ...] = ("float32", "float64", "bfloat16", "float16")
@@ -52,6 +53,7 @@ class RunnerSpec:
     target, draft: checkpoint folders. slots: sequences at once. kv_blocks x block_size: tokens of target KV.
     drafts: N, tokens drafted per block; None takes what the drafter was trained for.
     context_tokens: longest prompt + output of one sequence; None takes what both models allow.
+    graph_rows: largest target batch to capture as a graph; 0: no graphs.
     """
 
     target: Path
@@ -63,8 +65,11 @@ class RunnerSpec:
     context_tokens: int | None = None
     dtype: Dtype = "float32"
     sampling: SamplingConfig = SamplingConfig()
+    graph_rows: int = 0
 
     def __post_init__(self) -> None:
+        if self.graph_rows < 0:
+            raise UsageError(f"graph_rows is {self.graph_rows}; expected 0 (no graphs) or more")
         for name in ("slots", "kv_blocks", "block_size"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is {getattr(self, name)}; expected 1 or more")
@@ -80,7 +85,7 @@ class RunnerInfo:
 
     drafts: N. trained_drafts: the N the drafter was trained for. block_width: rows of the draft forward per
     sequence. max_tokens: longest prompt + output of one sequence. confidence_head: false where confidence is the
-    drafter's own probability.
+    drafter's own probability. graphs: the buckets at which forwards were captured.
     """
 
     algorithm: Literal["dspark", "dflash"]
@@ -92,3 +97,4 @@ class RunnerInfo:
     eos_token_ids: tuple[int, ...]
     max_tokens: int
     confidence_head: bool
+    graphs: GraphBuckets = field(default_factory=GraphBuckets)

@@ -89,6 +89,10 @@ class StreamDevice:
         """Enqueue the kernels of the Runner's method `work` on the compute stream."""
         return self._run(work, flow, Lane.COMPUTE, after, lambda: self._runner.run(work)).event
 
+    def rebind(self, work: str) -> None:
+        """Bind the lengths uploaded last to the captured graph of `work`."""
+        self._runner.rebind(work)
+
     def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> StreamDownload:
         """Copy named outputs into pinned memory on the copy stream."""
         outputs = {name: self._runner.output(name) for name in names}

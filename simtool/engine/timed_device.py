@@ -90,6 +90,10 @@ class TimedDevice:
         self._runner.run(work)
         return event
 
+    def rebind(self, work: str) -> None:
+        """Let the runner bind its graph's lengths."""
+        self._runner.rebind(work)
+
     def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> TimedDownload:
         """Copy named outputs, which later work may replace."""
         arrays = {name: to_numpy(self._runner.output(name)) for name in names}

@@ -15,6 +15,7 @@ from simtool.engine.embedding_cache import EmbeddingCache
 from simtool.engine.recorder import Recorder
 from simtool.step.batching import Scheduler
 from simtool.step.batching import Sequence as Running
+from simtool.step.buckets import pick_bucket
 from simtool.step.controller import ControllerSettings, decide
 from simtool.step.ops import CATALOGUE, Op
 from simtool.step.placement import PREFILL_ORDER, Placement
@@ -50,6 +51,7 @@ class StepState:
     accepted: list[int] = field(default_factory=list)
     observed: Mapping[str, Any] = field(default_factory=dict)
     tokens_ns: int = 0
+    graph_bucket: int | None = None
 
 
 class Worker:
@@ -175,8 +177,17 @@ class Worker:
         """The scatter alone; its index lists were built earlier."""
         self._launch(s, "fill_varlen")
 
+    def rebind_draft(self, s: StepState) -> None:
+        """The block's lengths to the graph of the draft forward."""
+        self.device.rebind("draft")
+
+    def rebind_target(self, s: StepState) -> None:
+        """The validate rows' lengths to the graph of the target forward."""
+        self.device.rebind("target")
+
     def launch_target(self, s: StepState) -> None:
         """The target forward over the validate rows."""
+        s.graph_bucket = pick_bucket(self.device.info.graphs.target, s.cu_rows[-1])
         self._launch(s, "target")
 
     def launch_verify(self, s: StepState) -> None:

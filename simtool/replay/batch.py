@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from simtool.replay.outcomes import Outcome, Outcomes
 from simtool.replay.scenario import Scenario
 from simtool.step.batching import Scheduler
 from simtool.step.batching import Sequence as Running
+from simtool.step.buckets import GraphBuckets
 from simtool.step.controller import decide
 from simtool.step.features import DecodeShape, prefill_features
 from simtool.step.ops import Op
@@ -48,6 +49,7 @@ class StepPlan:
     admitted: tuple[Running, ...] = ()
     rows: tuple[RowPlan, ...] = ()
     pruned: bool = False
+    graph_bucket: int | None = None
 
     @property
     def sequences(self) -> list[Running]:
@@ -57,10 +59,11 @@ class StepPlan:
 
 @dataclass(frozen=True)
 class Block:
-    """The drafted block: N drafts from `width` draft rows."""
+    """The drafted block: N drafts from `width` draft rows; graphs: the buckets that batches are padded to."""
 
     drafts: int
     width: int
+    graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
 
 class Batch:
@@ -127,7 +130,9 @@ class Batch:
         prefixes = [row.prefix_len for row in rows]
         pruned = any(prefix < self._block.drafts for prefix in prefixes)
         emitted = [row.emitted for row in rows]
-        shape = DecodeShape(self._block.drafts, self._block.width, [row.position for row in rows], prefixes, emitted)
+        block = self._block
+        kv_lens = [row.position for row in rows]
+        shape = DecodeShape(block.drafts, block.width, kv_lens, prefixes, emitted, block.graphs)
         return StepPlan(
             "decode",
             tuple(self._placement.ops(pruned=pruned)),
@@ -136,6 +141,7 @@ class Batch:
             sum(prefixes) + len(rows),
             rows=tuple(rows),
             pruned=pruned,
+            graph_bucket=shape.graph_bucket,
         )
 
     def _outcome(self, sequence: Running) -> tuple[Outcome, int]:

@@ -91,6 +91,7 @@ class Recording:
                 "validate_rows": plan.validate_rows,
                 "pruned": plan.pruned,
                 "placement": self.placement,
+                "graph_bucket": plan.graph_bucket,
             }
         )
         self._rows.extend(_decode_rows(step, plan))

@@ -63,7 +63,7 @@ def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
     )
     scheduler = _scheduler(source, scenario, queue)
     totals = dict(requests.select("request_id", "output_tokens").iter_rows())
-    block = Block(source.manifest.sl, source.manifest.block_width)
+    block = Block(source.manifest.sl, source.manifest.block_width, profile.graphs)
     World(Batch(scheduler, outcomes, totals, block, scenario), prices, recording).run()
     tables = {
         "requests": _with_times(requests, recording.requests),
@@ -131,6 +131,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
         details={
             **kept,
             "executors": dict(profile.executors),
+            "graphs": profile.graphs.to_dict(),
             "source": source.path.name,
             "source_origin": source.manifest.origin,
             "profile": {"name": profile.name, **asdict(profile.provenance)},

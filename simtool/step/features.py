@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from simtool.step.buckets import GraphBuckets, pick_bucket
 
 #: Every feature name that the op catalogue may use.
 FEATURES = (
     "batch",
     "block_rows",
+    "draft_rows",
     "draft_kv",
     "draft_tokens",
     "dense_rows",
     "validate_rows",
     "validate_kv",
+    "target_rows",
+    "past_graphs",
+    "past_graph_rows",
     "decide_work",
     "accepted_rows",
     "prompt_rows",
@@ -27,7 +33,7 @@ class DecodeShape:
     """The sizes of one decode step.
 
     kv_lens: per sequence, committed tokens before the anchor (= anchor position). prefix_lens, emitted: per
-    sequence. block_width: rows of the draft forward per sequence.
+    sequence. block_width: rows of the draft forward per sequence. graphs: the buckets that batches are padded to.
     """
 
     num_speculative_tokens: int
@@ -35,21 +41,36 @@ class DecodeShape:
     kv_lens: Sequence[int]
     prefix_lens: Sequence[int]
     emitted: Sequence[int]
+    graphs: GraphBuckets = field(default_factory=GraphBuckets)
+
+    @property
+    def graph_bucket(self) -> int | None:
+        """Rows of the graph that runs the target forward; None: it runs eagerly."""
+        return pick_bucket(self.graphs.target, sum(self.prefix_lens) + len(self.prefix_lens))
 
     def features(self) -> dict[str, float]:
-        """Return every decode feature; row r of a sequence reads kv_len + r + 1 keys."""
+        """Return every decode feature; row r of a sequence reads kv_len + r + 1 keys.
+
+        target_rows, draft_rows: rows that a forward computes, padding included. A target forward past the largest
+        graph is another program: past_graphs is then 1 and its rows are past_graph_rows, with target_rows 0.
+        """
         batch, drafts = len(self.kv_lens), self.num_speculative_tokens
         widths = [prefix + 1 for prefix in self.prefix_lens]
         validate_kv = sum(width * kv + width * (width + 1) // 2 for kv, width in zip(self.kv_lens, widths, strict=True))
         candidates = batch * drafts
+        past = bool(self.graphs.target) and self.graph_bucket is None
         return {
             "batch": batch,
             "block_rows": batch * self.block_width,
+            "draft_rows": self.graphs.draft_sequences(batch) * self.block_width,
             "draft_kv": self.block_width * sum(kv + self.block_width for kv in self.kv_lens),
             "draft_tokens": candidates,
             "dense_rows": batch * (drafts + 1),
             "validate_rows": sum(widths),
             "validate_kv": validate_kv,
+            "target_rows": 0 if past else self.graph_bucket or sum(widths),
+            "past_graphs": int(past),
+            "past_graph_rows": sum(widths) if past else 0,
             "decide_work": candidates * math.log2(max(candidates, 2)),
             "accepted_rows": sum(self.emitted),
         }

@@ -30,6 +30,10 @@ _ONCE = (
 )
 _MAX_LAG_STEPS = 8
 
+#: What binds host lengths to a captured graph, and the launch that it must come before.
+_REBINDS = {"rebind_draft": "launch_draft", "rebind_target": "launch_target"}
+_REBINDS_SUFFIX = "+rebind"
+
 
 @dataclass(frozen=True)
 class Slot:
@@ -66,6 +70,11 @@ class Placement:
     def decides(self) -> bool:
         """Whether a controller runs in the step."""
         return self.lag_steps is not None
+
+    @property
+    def rebinds(self) -> bool:
+        """Whether it binds host lengths to captured graphs."""
+        return any(op.name in _REBINDS for op in self.ops(pruned=False))
 
     def ops(self, *, pruned: bool) -> Iterator[Op]:
         """Yield the ops of one kind of step, in host order."""
@@ -113,7 +122,9 @@ def placement_from_dict(table: Mapping[str, object], source: str = "placement") 
 
 
 def resolve_placement(text: str) -> Placement:
-    """Return a built-in by name, or the placement in the TOML file at that path."""
+    """Return a built-in by name, or the placement in the TOML file at that path; NAME+rebind: as `with_rebinds`."""
+    if text.endswith(_REBINDS_SUFFIX):
+        return with_rebinds(resolve_placement(text.removesuffix(_REBINDS_SUFFIX)))
     if text in BUILT_IN:
         return BUILT_IN[text]
     if text.endswith(".toml"):
@@ -129,6 +140,20 @@ def with_lag(placement: Placement, lag_steps: int) -> Placement:
     if lag_steps == placement.lag_steps:
         return placement
     return Placement(f"{placement.name}-{lag_steps}", placement.order, lag_steps)
+
+
+def with_rebinds(placement: Placement) -> Placement:
+    """Return the placement with each graph's lengths bound right before its launch, named NAME+rebind.
+
+    For devices whose graphs take lengths from the host (npu). Another place may be better: write a placement file.
+    """
+    if placement.rebinds:
+        raise PlacementError(f"{placement.name}: rebinds already; give it without {_REBINDS_SUFFIX}")
+    order: list[Slot] = []
+    for slot in placement.order:
+        order.extend(_slot(placement.name, rebind) for rebind, launch in _REBINDS.items() if str(slot) == launch)
+        order.append(slot)
+    return Placement(placement.name + _REBINDS_SUFFIX, tuple(order), placement.lag_steps)
 
 
 def _slot(name: str, text: str) -> Slot:
@@ -160,13 +185,19 @@ def _check(placement: Placement) -> None:
 
 def _check_order(placement: Placement, pruned: bool) -> None:
     ops = list(placement.ops(pruned=pruned))
-    names = [op.name for op in ops]
+    _check_members(placement, [op.name for op in ops], "pruned" if pruned else "full-width")
+    given = _check_data(placement, ops)
+    if pruned and "varlen_batch" not in given:
+        raise PlacementError(f"{placement.name}: a pruned step verifies without 'build_varlen'; add it after 'decide'")
+
+
+def _check_members(placement: Placement, names: list[str], kind: str) -> None:
+    """Every op that a step cannot do without, none twice, and rebinds before their launches."""
     required = list(_ONCE)
     if placement.decides:
         required.append("decide")
     if placement.lag_steps:
         required.append("store_confidence")
-    kind = "pruned" if pruned else "full-width"
     for name in required:
         if name not in names:
             raise PlacementError(f"{placement.name}: a {kind} step never runs {name!r}; add it to the order")
@@ -175,16 +206,26 @@ def _check_order(placement: Placement, pruned: bool) -> None:
             raise PlacementError(f"{placement.name}: a {kind} step runs {name!r} twice; keep one")
     if not placement.decides and "decide" in names:
         raise PlacementError(f"{placement.name}: runs 'decide' without lag_steps; say how old its confidence is")
+    for rebind, launch in _REBINDS.items():
+        if rebind in names and names.index(rebind) > names.index(launch):
+            raise PlacementError(f"{placement.name}: {rebind!r} comes after {launch!r}; the graph would run unbound")
+
+
+def _check_data(placement: Placement, ops: list[Op]) -> set[str]:
+    """Needs come before their readers, and nothing that was read is replaced; returns all that is given."""
     given: set[str] = set()
+    readers: dict[str, str] = {}
     for op in ops:
         for need in op.needs:
             if need not in given:
-                raise PlacementError(_missing(placement, op, need, names))
+                raise PlacementError(_missing(placement, op, need, [op.name for op in ops]))
+            readers[need] = op.name
+        for stale in (name for name in op.gives if name in readers):
+            raise PlacementError(f"{placement.name}: {op.name!r} replaces {stale}, which {readers[stale]!r} has read")
         given.update(op.gives)
         if op.name == "read_states" and placement.lag_steps:
             given.add("decision_confidence")
-    if pruned and "varlen_batch" not in given:
-        raise PlacementError(f"{placement.name}: a pruned step verifies without 'build_varlen'; add it after 'decide'")
+    return given
 
 
 def _missing(placement: Placement, op: Op, need: str, names: list[str]) -> str:

