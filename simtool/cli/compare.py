@@ -42,6 +42,9 @@ def compare(
     if len(opened) < 2:
         raise UsageError(f"{len(opened)} bundle given; give two or more to compare")
     arms = gather_arms(opened)
+    for run in (run for arm in arms for run in arm.runs):
+        if not len(run.tokens):
+            raise UsageError(f"{run.name}: holds no decode step to compare; give a recording or a replay of one")
     answers = answer(arms, Metric(metric), baseline)
     findings = differences(opened)
     if json:

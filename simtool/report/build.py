@@ -10,6 +10,7 @@ from simtool.analysis.metrics import summarise_bundle
 from simtool.report.acceptance import Acceptance, acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.comparison import comparison_points, draw_comparison
 from simtool.report.numbers import NUMBERS
+from simtool.report.op_table import op_table
 from simtool.report.page import Page, Section, Table
 from simtool.report.path_stack import draw_path_stacks, path_stack
 from simtool.report.prediction import draw_predictions, predictions
@@ -19,6 +20,7 @@ from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import Bundle
 
 TITLE = "Where should the verify-length decision sit?"
+_NOTHING_TO_COMPARE = "imported: a profiler's output names no decode step, so there is no throughput to compare"
 _MAX_TIMELINES = 8
 _BUSY_SHARE = 0.1
 
@@ -33,19 +35,20 @@ def build_page(
     """Compute everything that the page shows from one bundle or more."""
     bundles = sorted(bundles, key=_reading_order)
     arms = gather_arms(bundles)
-    answers = answer(arms, baseline=baseline)
+    decoding = [arm for arm in arms if arm.decodes]
+    answers = answer(decoding, baseline=baseline)
     stages: list[Callable[[], list[Section]]] = [
-        lambda: [_comparison(answers, arms), _numbers(arms)],
+        lambda: [_comparison(answers, decoding), _numbers(decoding)] if decoding else [],
         lambda: [_timelines(arms)],
-        lambda: [_path(arms)],
-        lambda: [_prediction(arms)],
+        lambda: [_path(arms), _ops(arms)],
+        lambda: [_prediction(decoding)] if decoding else [],
         lambda: _acceptance(acceptance(arms)),
     ]
     sections: list[Section] = []
     for done, stage in enumerate(stages, start=1):
         sections += stage()
         progress(done)
-    headlines = [(each.headline, each.method) for each in answers]
+    headlines = [(each.headline, each.method) for each in answers] or [(_NOTHING_TO_COMPARE, "")]
     details = [
         f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.verdict not in each.headline
     ]
@@ -61,7 +64,7 @@ def _comparison(answers: Sequence[Answer], arms: Sequence[Arm]) -> Section:
 
 def _timelines(arms: Sequence[Arm]) -> Section:
     title = "One step, lane by lane"
-    once = list({arm.name: arm for arm in reversed(arms)}.values())[::-1]
+    once = _once(arms)
     shown = [timeline for arm in once[:_MAX_TIMELINES] if (timeline := step_timeline(arm)) is not None]
     if not shown:
         return Section(title, "The bundles hold no events, so no step can be drawn.")
@@ -78,6 +81,20 @@ def _path(arms: Sequence[Arm]) -> Section:
         return Section(title, "The bundles hold no events, so the critical path is unknown.")
     text = "The chain of work that bounds the step's end; its parts sum to the step. Hatched: the device sat idle."
     return Section(title, text, draw_path_stacks(stacks))
+
+
+def _ops(arms: Sequence[Arm]) -> Section:
+    text = (
+        "Mean per step. On the path: what bounds the step, the latency before it included. Exposed: of that, with the "
+        "device idle. Hidden: ran beside the path. Slack: how much longer it could take for free."
+    )
+    folded = [(arm.label, table) for arm in _once(arms)[:_MAX_TIMELINES] if (table := op_table(arm)) is not None]
+    return Section("Op by op", text, folded=folded)
+
+
+def _once(arms: Sequence[Arm]) -> list[Arm]:
+    """One arm a placement and shape, the first: live where there is one."""
+    return list({arm.name: arm for arm in reversed(arms)}.values())[::-1]
 
 
 def _prediction(arms: Sequence[Arm]) -> Section:

@@ -33,12 +33,16 @@ class Table:
 
 @dataclass(frozen=True)
 class Section:
-    """A figure or a table and the words that make sense of it; with neither, the words say why there is none."""
+    """A figure or a table and the words that make sense of it; with neither, the words say why there is none.
+
+    folded: titled tables that open at a touch.
+    """
 
     title: str
     text: str
     figure: go.Figure | None = None
     table: Table | None = None
+    folded: Sequence[tuple[str, Table]] = ()
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,9 @@ def _sections(sections: Sequence[Section]) -> Iterator[str]:
                 div_id=f"figure-{index}",
             )
         table = _table(section.table) if section.table is not None else ""
+        table += "".join(
+            f"<details><summary>{escape(title)}</summary>{_table(folded)}</details>" for title, folded in section.folded
+        )
         yield f"<section><h2>{escape(section.title)}</h2><p>{escape(section.text)}</p>{figure}{table}</section>"
 
 

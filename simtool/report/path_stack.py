@@ -11,6 +11,7 @@ import polars as pl
 from simtool.analysis.arms import Arm
 from simtool.analysis.critical_path import CriticalPath, Part, critical_path
 from simtool.analysis.metrics import executors_of
+from simtool.analysis.spans import typical_steps
 from simtool.report.style import FAINT, WORK_COLOURS, dress, work_kind
 from simtool.units import NS_PER_MS
 
@@ -42,11 +43,10 @@ class PathStack:
 
 
 def path_stack(arm: Arm) -> PathStack | None:
-    """Average the critical path over the arm's decode steps at full occupancy; None without events."""
+    """Average the critical path over the arm's typical steps; None without events."""
     parts = []
     for bundle in arm.bundles:
-        steps = bundle.table("steps").filter(pl.col("kind") == "decode")
-        full = steps.filter(pl.col("batch") == pl.col("batch").max())
+        full = typical_steps(bundle)
         if bundle.table("events").is_empty() or full.is_empty():
             return None
         path = critical_path(full, bundle.table("events"), executors_of(bundle))
@@ -94,7 +94,7 @@ def draw_path_stacks(stacks: Sequence[PathStack]) -> go.Figure:
 
 
 def _row(stack: PathStack) -> str:
-    return f"{stack.label}<br>{stack.step_ms:.3g} ms, {stack.exposed_ms:.2g} idle"
+    return f"{stack.label}<br>{stack.step_ms:.3g} ms, {stack.exposed_ms:.3g} idle"
 
 
 def _by_kind(path: CriticalPath) -> pl.DataFrame:

@@ -32,13 +32,16 @@ def sources(arms: Sequence[Arm]) -> list[Source]:
 
 def _source(arm: Arm, run: Run, bundle: Bundle) -> Source:
     manifest = bundle.manifest
-    low, high = metric_interval(run, Metric.TOKENS_PER_S)
+    speed, error = "-", "-"
+    if arm.decodes:
+        low, high = metric_interval(run, Metric.TOKENS_PER_S)
+        speed, error = f"{metric_value(run, Metric.TOKENS_PER_S):,.0f}", f"{low:,.0f} to {high:,.0f}"
     names = ", ".join(f"{role} {model.get('id', '?')}" for role, model in manifest.models.items())
     return Source(
         label=arm.label,
         origin=ORIGIN_WORDS[manifest.origin],
-        tokens_per_s=f"{metric_value(run, Metric.TOKENS_PER_S):,.0f}",
-        error=f"{low:,.0f} to {high:,.0f}",
+        tokens_per_s=speed,
+        error=error,
         bundle=bundle.path.name,
         command=_command(bundle),
         hardware=_hardware(bundle),

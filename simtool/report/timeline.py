@@ -10,6 +10,7 @@ import polars as pl
 from plotly.subplots import make_subplots
 
 from simtool.analysis.arms import Arm
+from simtool.analysis.spans import typical_steps
 from simtool.report.style import FAINT, WORK_COLOURS, dress, work_kind
 from simtool.step.ops import Lane
 from simtool.trace.bundle import Bundle
@@ -48,15 +49,14 @@ def step_timeline(arm: Arm) -> StepTimeline | None:
     events = bundle.table("events").filter(pl.col("step") == step)
     if step is None or events.is_empty():
         return None
-    start_ns, end_ns = bundle.table("steps").row(by_predicate=pl.col("step") == step, named=False)[2:4]
+    start_ns, end_ns = typical_steps(bundle).row(by_predicate=pl.col("step") == step)[1:3]
     bars = [bar for event in events.iter_rows(named=True) for bar in _bars(event, start_ns)]
     return StepTimeline(arm.label, step, end_ns - start_ns, tuple(bars))
 
 
 def representative_step(bundle: Bundle) -> int | None:
-    """Return the decode step of median length among full-occupancy steps that prune if most do, else do not."""
-    decode = bundle.table("steps").filter(pl.col("kind") == "decode")
-    full = decode.filter(pl.col("batch") == pl.col("batch").max())
+    """Return the typical step of median length, among those that prune if most do, else among those that do not."""
+    full = typical_steps(bundle)
     if full.is_empty():
         return None
     prunes = 2 * int(full["pruned"].sum()) >= full.height

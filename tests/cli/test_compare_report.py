@@ -1,8 +1,10 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from simtool.cli.main import run
+from simtool.trace.bundle import open_bundle, write_bundle
 from tests.synthetic import make_bundle
 
 
@@ -60,3 +62,10 @@ def test_report_is_named_after_its_input_and_never_overwrites_unasked(paths, tmp
     assert "--force" in capsys.readouterr().err
     assert run(["report", paths["lag"], "--force", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["report"] == "reports/lag.html"
+
+
+def test_a_run_without_decode_steps_cannot_be_compared(paths, tmp_path, capsys):
+    lag = open_bundle(Path(paths["lag"]))
+    empty = write_bundle(tmp_path / "empty", lag.manifest, {"events": lag.table("events")})
+    assert run(["compare", paths["lag"], str(empty.path)]) == 2
+    assert "no decode step to compare" in capsys.readouterr().err

@@ -1,5 +1,6 @@
 """The page: answer first, no request to anywhere, no error in a real browser."""
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ import pytest
 
 from simtool.report.build import STAGES, build_page
 from simtool.report.page import render
+from simtool.trace.bundle import write_bundle
 
 _COMMAND = "simtool report <x>"
 _CHROMIUM = next(
@@ -82,3 +84,25 @@ def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_pa
     figures = sum(section.figure is not None for section in page.sections)
     assert f'data-drawn="{figures}"' in result.stdout
     assert 'data-sticks-out="0"' in result.stdout  # of a narrow window
+
+
+def test_a_profilers_output_gets_its_steps_drawn_and_nothing_compared(bundles, tmp_path):
+    source = bundles[0]
+    facts = {"origin": "imported", "placement": None, "algorithm": "none", "engine": "profiler"}
+    manifest = dataclasses.replace(source.manifest, **facts)
+    imported = write_bundle(tmp_path / "imported", manifest, {"events": source.table("events")})
+    page = build_page([imported], _COMMAND)
+    ((headline, _),) = page.headlines
+    assert "no throughput to compare" in headline
+    drawn = [section.title for section in page.sections if section.figure is not None]
+    assert drawn == ["One step, lane by lane", "Where the step's time goes"]
+    assert page.sources[0].tokens_per_s == "-"
+
+
+def test_op_tables_show_where_there_is_slack(page):
+    (ops,) = [section for section in page.sections if section.title == "Op by op"]
+    tables = dict(ops.folded)
+    assert list(tables) == ["static (live)", "this-step (live)", "lag (live)"]
+    slack = {row[0]: row[-1] for row in tables["lag (live)"].rows if row[1] == "host"}
+    assert slack["finish"] == "0 ns"
+    assert slack["decide"].endswith(("us", "ms"))
