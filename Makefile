@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint check-docs docs clean
+.PHONY: demo fidelity test lint check-docs docs clean
 
 demo: $(VENV)/.engine
 	$(BIN)/simtool validate --sl 7 --concurrency 8 --num-prompts 32 --repeats 5 \
@@ -19,6 +19,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Rebuilds docs/fidelity.md; about half an hour, on a machine with nothing else to do.
+fidelity: $(VENV)/.engine
+	$(BIN)/python benchmarks/fidelity.py run
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.document > docs/trace-format.md

@@ -35,6 +35,28 @@ class Outcome:
     profile: Profile
     fidelity: Fidelity
 
+    def document(self, command: str) -> dict[str, object]:
+        """Return everything that a published table must say besides its numbers, and the numbers."""
+        bundles = [bundle for arm in self.live.values() for bundle in arm]
+        manifest = bundles[0].manifest
+        machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+        shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
+        setting = {
+            "command": command,
+            "date": date.today().isoformat(),
+            "simtool": manifest.engine_version,
+            "device": manifest.device,
+            "device_name": manifest.device_name,
+            "models": manifest.models,
+            "algorithm": manifest.algorithm,
+            "sl": manifest.sl,
+            "concurrency": manifest.concurrency,
+            "requests": len(bundles[0].table("requests")),
+            "predictor": manifest.controller.get("predictor"),
+            "others_share": {"mean": sum(shares) / len(shares), "worst": max(shares)} if shares else None,
+        }
+        return {"setting": setting, **self.fidelity.to_dict()}
+
 
 def make_room(out: Path, *, force: bool) -> None:
     """Create the folder; an older validation is overwritten only when told to, other files never."""

@@ -76,18 +76,20 @@ def validate(
     source = runs["live"][placements[0].name][0]
     fill_bundle(source, models.target, models.draft)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
-    (out / "validation.json").write_text(json_format.dumps(outcome.fidelity.to_dict(), indent=2) + "\n")
-    _present(outcome, json=json)
+    command = shlex.join(["simtool", *sys.argv[1:]])
+    document = outcome.document(command)
+    (out / "validation.json").write_text(json_format.dumps(document, indent=2) + "\n")
+    if json:
+        console.emit_json(document)
+    else:
+        _present(outcome)
     if report is not None:
-        _write_report(outcome, report)
+        _write_report(outcome, report, command)
     if outcome.fidelity.mismatches:
         raise typer.Exit(FINDING)
 
 
-def _present(outcome: Outcome, *, json: bool) -> None:
-    if json:
-        console.emit_json(outcome.fidelity.to_dict())
-        return
+def _present(outcome: Outcome) -> None:
     from simtool.report.fidelity import describe, tables
 
     out = console.stdout()
@@ -97,12 +99,12 @@ def _present(outcome: Outcome, *, json: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _write_report(outcome: Outcome, path: Path) -> None:
+def _write_report(outcome: Outcome, path: Path, command: str) -> None:
     from simtool.report.build import build_page
     from simtool.report.page import render
 
     bundles = [bundle for arm in outcome.live.values() for bundle in arm]
-    page = build_page([*bundles, *outcome.replayed.values()], shlex.join(["simtool", *sys.argv[1:]]))
+    page = build_page([*bundles, *outcome.replayed.values()], command)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(page))
     console.note(f"report written to {path}")

@@ -1,0 +1,168 @@
+"""The published error table: validate many settings, then write docs/fidelity.md from what they left.
+
+python benchmarks/fidelity.py run      # needs a quiet machine; what is there already is kept
+python benchmarks/fidelity.py page     # docs/fidelity.md from traces/local/fidelity/*/validation.json
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+WORK = ROOT / "traces" / "local" / "fidelity"
+PAGE = ROOT / "docs" / "fidelity.md"
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One validation: a drafter, a block length, a concurrency, and how it is judged."""
+
+    algorithm: str
+    sl: int
+    concurrency: int
+    timed: bool
+
+    @property
+    def name(self) -> str:
+        return f"{'time' if self.timed else 'tokens'}-{self.algorithm}-sl{self.sl}-c{self.concurrency}"
+
+    @property
+    def arguments(self) -> list[str]:
+        shared = ["--algorithm", self.algorithm, "--sl", str(self.sl), "--concurrency", str(self.concurrency)]
+        if self.timed:
+            return [*shared, "--num-prompts", "32", "--repeats", "5"]
+        return [*shared, "--num-prompts", "208", "--max-new-tokens", "24", "--tokens-only"]
+
+
+TIMED = [Setting("dspark", sl, concurrency, True) for sl in (7, 16) for concurrency in (4, 8)]
+EXACT = [
+    Setting(algorithm, sl, concurrency, False)
+    for algorithm in ("dspark", "dflash")
+    for sl in (7, 16)
+    for concurrency in (1, 4, 8, 16)
+]
+
+
+def main(what: str) -> None:
+    if what == "run":
+        for setting in (*TIMED, *EXACT):
+            _run(setting)
+    elif what != "page":
+        raise SystemExit(f"unknown step {what!r}; expected run or page")
+    PAGE.write_text("\n".join(_page(list(_documents()))) + "\n")
+    print(f"wrote {PAGE.relative_to(ROOT)}")
+
+
+def _run(setting: Setting) -> None:
+    out = WORK / setting.name
+    if (out / "validation.json").exists():
+        return
+    command = ["-m", "simtool", "validate", *setting.arguments, "--out", str(out.relative_to(ROOT)), "--force"]
+    print("simtool", *command[2:], flush=True)
+    status = subprocess.run([sys.executable, *command], cwd=ROOT, check=False, stdout=subprocess.DEVNULL).returncode
+    if status not in (0, 1):  # 1 is a finding: the page prints it
+        raise SystemExit(f"{setting.name}: validate ended with status {status}")
+
+
+def _documents() -> Iterator[tuple[Setting, Document]]:
+    for setting in (*TIMED, *EXACT):
+        path = WORK / setting.name / "validation.json"
+        if path.exists():
+            yield setting, json.loads(path.read_text())
+
+
+def _page(found: list[tuple[Setting, Document]]) -> Iterator[str]:
+    timed = [(setting, document) for setting, document in found if setting.timed]
+    yield "# Fidelity: what the replay predicted, and what the live engine then measured"
+    yield ""
+    yield "Rebuilt by `make fidelity` (a quiet two-core machine). Costs are fitted on one set of prompts and judged on"
+    yield "another; live repetitions are interleaved and their order rotates; intervals are Student's t over repetitions."
+    yield "Nothing is left out: an error that lies outside the live interval says so."
+    yield ""
+    yield from _summary(timed)
+    for setting, document in timed:
+        yield from _timed(setting, document)
+    yield from _exact([each for each in found if not each[0].timed])
+
+
+def _summary(timed: list[tuple[Setting, Document]]) -> Iterator[str]:
+    errors = [
+        (abs(each["error"]), each["inside"], setting.name, each["arm"])
+        for setting, document in timed
+        for each in document["judged"]
+        if each["measure"] == "output tok/s"
+    ]
+    if not errors:
+        return
+    worst = max(errors)
+    mean = sum(error for error, *_ in errors) / len(errors)
+    pairs = [pair for _, document in timed for pair in document["pairs"]]
+    yield "## In short"
+    yield f"- Throughput of an arm: mean error {mean:.1%}, worst {worst[0]:.1%} ({worst[3]} in {worst[2]}); "
+    yield f"  {sum(inside for _, inside, *_ in errors)} of {len(errors)} inside the live run's own 95 % interval."
+    inside = sum(pair["inside"] for pair in pairs)
+    yield f"- Difference between two placements: {inside} of {len(pairs)} predicted ratios lie inside the measured 95 %"
+    yield "  interval."
+    yield ""
+
+
+def _timed(setting: Setting, document: Document) -> Iterator[str]:
+    about = document["setting"]
+    yield f"## {setting.algorithm}, SL {setting.sl}, concurrency {setting.concurrency}"
+    yield f"`{about['command']}`  "
+    share = about["others_share"]
+    busy = (
+        f"; other work took {share['mean']:.1%} of the cores on average, {share['worst']:.1%} at worst" if share else ""
+    )
+    yield f"{about['date']}, {about['device']} ({about['device_name']}), {about['requests']} requests, "
+    yield f"{document['repetitions']} repetitions per arm{busy}."
+    yield ""
+    yield "| placement | measure | replayed | live | live 95 % interval | error | |"
+    yield "|---|---|---:|---:|---:|---:|---|"
+    for each in document["judged"]:
+        values = [_value(each[key], each["unit"]) for key in ("predicted", "measured", "low", "high")]
+        error = "-" if each["error"] is None else f"{each['error']:+.1%}"
+        side = "inside" if each["inside"] else "outside"
+        cells = (each["arm"], each["measure"], values[0], values[1], f"{values[2]} to {values[3]}", error, side)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield "| throughput of | over | replayed | live | live 95 % interval | |"
+    yield "|---|---|---:|---:|---:|---|"
+    for each in document["pairs"]:
+        values = [f"{(each[key] - 1) * 100:+.1f} %" for key in ("predicted", "measured", "low", "high")]
+        side = "inside" if each["inside"] else "outside"
+        cells = (each["other"], each["baseline"], values[0], values[1], f"{values[2]} to {values[3]}", side)
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _exact(found: list[tuple[Setting, Document]]) -> Iterator[str]:
+    yield "## Tokens: live rows that differ from the replay"
+    yield "A row is one sequence in one step; it must agree in step, request, anchor, prefix length, accepted, emitted."
+    yield ""
+    yield "| drafter | SL | concurrency | requests | arms | live rows | differing |"
+    yield "|---|---:|---:|---:|---:|---:|---:|"
+    for setting, document in found:
+        about = document["setting"]
+        yield (
+            f"| {setting.algorithm} | {setting.sl} | {setting.concurrency} | {about['requests']} | 4 | "
+            f"{document['rows']} | {document['mismatches']} |"
+        )
+
+
+def _value(value: float, unit: str) -> str:
+    if unit == "ns":
+        return f"{value / 1e6:.3g} ms"
+    return f"{value:.0f}" if value >= 100 else f"{value:.3f}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) == 2 else "")
