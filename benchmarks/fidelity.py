@@ -84,7 +84,7 @@ def _page(found: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield "# Fidelity: what the replay predicted, and what the live engine then measured"
     yield ""
     yield "Rebuilt by `make fidelity` (a quiet two-core machine). Costs are fitted on one set of prompts and judged on"
-    yield "another; live repetitions are interleaved and their order rotates; intervals are Student's t over repetitions."
+    yield "another; live repetitions are interleaved, their order rotates; intervals are Student's t over repetitions."
     yield "Nothing is left out: an error that lies outside the live interval says so."
     yield ""
     yield from _summary(timed)
