@@ -1,0 +1,125 @@
+"""What does recording cost a run?
+
+    python benchmarks/recorder_overhead.py --target FOLDER --draft FOLDER
+
+A pair is two runs of the same prompts on one open device: one writes a bundle, the other keeps nothing. Both emit the
+same tokens in the same steps, so the ratio of their times is the cost of recording. The order within a pair alternates,
+and the interval is a bootstrap over pairs (Efron & Tibshirani 1993). Beside each figure: the share of the machine that
+others used, and how often the host waited for the device, which recording must not change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+from simtool.engine.device import DEVICE_NAMES, open_device
+from simtool.engine.engine import Prompt, RunResult
+from simtool.engine.inputs import stdlib_prompts
+from simtool.engine.machine import MachineMeter
+from simtool.engine.recorder import Recorder
+from simtool.engine.session import RunPlan, Session
+from simtool.engine.spec import RunnerSpec
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.placement import BUILT_IN
+from simtool.units import NS_PER_MS
+
+CONFIDENCE = 0.95
+RESAMPLES = 2_000
+PROMPT_TOKENS = (24, 96)
+
+
+class Waits(Recorder):
+    """The silent recorder, which counts how often the host waits."""
+
+    count = 0
+
+    @contextmanager
+    def waiting(self):
+        """Count one wait."""
+        self.count += 1
+        yield
+
+
+@dataclass(frozen=True)
+class Overhead:
+    """Step times in ms, their ratio with its interval, and what the ratio must not hide."""
+
+    placement: str
+    batch: int
+    pairs: int
+    steps: int
+    silent_step_ms: float
+    recorded_step_ms: float
+    ratio: float
+    low: float
+    high: float
+    silent_waits: int
+    recorded_waits: int
+    others_share: float | None
+
+
+def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhead:
+    """Run the plan `2 x pairs` times, half of them recorded."""
+    session.warm_up(plan)
+    meter = MachineMeter(session.device.pids)
+    rows = []
+    for i in range(pairs):
+        times = {}
+        for recorded in (True, False) if i % 2 else (False, True):
+            times[recorded] = _step_ns(session.record(folder / str(i), plan) if recorded else session.run(plan))
+        rows.append((times[False], times[True]))
+    use = meter.stop()
+    silent, recorded = np.array(rows).T
+    interval = stats.bootstrap(
+        (silent, recorded), lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
+        confidence_level=CONFIDENCE, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0),
+    ).confidence_interval  # fmt: skip
+    counter = Waits(session.device.now_ns)
+    steps = session.run(plan, counter).steps
+    return Overhead(
+        plan.placement.name, session.spec.slots, pairs, steps, silent.mean() / NS_PER_MS, recorded.mean() / NS_PER_MS,
+        recorded.mean() / silent.mean(), float(interval.low), float(interval.high), counter.count,
+        _recorded_waits(folder / "0"), use.others_share if use else None,
+    )  # fmt: skip
+
+
+def _step_ns(result: RunResult) -> float:
+    return (result.end_ns - result.start_ns) / result.steps
+
+
+def _recorded_waits(path: Path) -> int:
+    from simtool.trace.bundle import open_bundle  # noqa: PLC0415  polars is not needed to measure
+
+    return int(open_bundle(path).table("events")["wait_start_ns"].count())
+
+
+def main() -> None:
+    """Print one JSON document."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--target", type=Path, required=True)
+    parser.add_argument("--draft", type=Path, required=True)
+    parser.add_argument("--device", choices=DEVICE_NAMES, default="cpu")
+    parser.add_argument("--placement", choices=list(BUILT_IN), default="lag-overlap")
+    parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--prompts", type=int, default=16)
+    parser.add_argument("--new-tokens", type=int, default=64)
+    parser.add_argument("--pairs", type=int, default=20)
+    given = parser.parse_args()
+    prompts: list[Prompt] = stdlib_prompts(given.target, given.prompts, 0, PROMPT_TOKENS, given.new_tokens)
+    context = PROMPT_TOKENS[1] + given.new_tokens + 32
+    spec = RunnerSpec(given.target, given.draft, given.batch, given.batch * -(-context // 16), context_tokens=context)
+    plan = RunPlan(prompts, BUILT_IN[given.placement], ControllerSettings(LinearPredictor(1.0, 0.02, 0.0)))
+    with Session(open_device(given.device, spec), spec) as session, tempfile.TemporaryDirectory() as folder:
+        print(json.dumps(asdict(measure(session, plan, given.pairs, Path(folder))), indent=2))
+
+
+if __name__ == "__main__":
+    main()
