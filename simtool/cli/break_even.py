@@ -22,7 +22,7 @@ def break_even(
     decision_us: Annotated[str, typer.Option(help="Costs of a decision to try, in us.")] = "0,50,100,200,500,1000,2000",
     concurrency: study.Concurrencies = None,
     seeds: study.Seeds = 0,
-    repeat_requests: study.Repeats = 1,
+    waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
     json: JsonFlag = False,
@@ -34,8 +34,8 @@ def break_even(
     (lagged,) = study.placements([policy])
     if not lagged.lag_steps:
         raise UsageError(f"--policy {policy} has no lag; break-even compares a lag placement with this-step")
-    source, costs = study.open_workload(trace, profile, repeat_requests)
-    settings = study.settings_of(source, costs, study.numbers(concurrency, source.manifest.concurrency), seeds)
+    source, costs = study.open_trace(trace, profile)
+    settings = study.settings_of(source, costs, study.numbers(concurrency, source.manifest.concurrency), seeds, waves)
     decisions_ns = [us * NS_PER_US for us in study.numbers(decision_us, 0)]
     if min(decisions_ns) < 0:
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")

@@ -23,7 +23,7 @@ def lags(
     """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
     from simtool.study.lags import lag_study
 
-    source, costs = study.open_workload(trace, profile, 1)
+    source, costs = study.open_trace(trace, profile)
     effects, persistent = lag_study(source, costs, study.numbers(lag, 1))
     if json:
         effects_json = [{"origin": "replayed", **asdict(effect)} for effect in effects]

@@ -28,7 +28,7 @@ def search(
     = "none,0,1",
     top: Annotated[int, typer.Option(help="How many orders to keep.")] = 3,
     seeds: study.Seeds = 5,
-    repeat_requests: study.Repeats = 1,
+    waves: study.Waves = None,
     save: Annotated[Path | None, typer.Option(help="Folder for the best orders as placement files, which record and "
                                                    "replay take as --policy.")] = None,
     jobs: study.Jobs = None,
@@ -41,8 +41,8 @@ def search(
     if save is not None:
         check_output(save, force=force)
     lags = _lags(lag)
-    source, costs = study.open_workload(trace, profile, repeat_requests)
-    settings = study.settings_of(source, costs, study.numbers(concurrency, source.manifest.concurrency), seeds)
+    source, costs = study.open_trace(trace, profile)
+    settings = study.settings_of(source, costs, study.numbers(concurrency, source.manifest.concurrency), seeds, waves)
     from simtool.study.search import candidates
     from simtool.study.search import search as find
 

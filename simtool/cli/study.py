@@ -23,7 +23,13 @@ ProfileOption = Annotated[Path | None, typer.Option(help="Costs; default: calibr
 Concurrencies = Annotated[
     str | None, typer.Option("--concurrency", help="Requests at once, one or several: 1,4,16; default: the trace's.")
 ]
-Repeats = Annotated[int, typer.Option("--repeat-requests", help="Queue the trace's requests this many times over.")]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Change a cost first, as in replay. May be repeated."),
+]
+Waves = Annotated[
+    int | None, typer.Option(help="Requests that each slot serves, cut or queued again; default: the trace once.")
+]
 Seeds = Annotated[int, typer.Option(help="Replays with noise of each order, for the intervals; 0: no noise.")]
 Jobs = Annotated[int | None, typer.Option(help="Processes; default: one a core.")]
 FigureOption = Annotated[Path | None, typer.Option(help="Also draw it, into this HTML file.")]
@@ -55,27 +61,28 @@ def placements(policies: Sequence[str]) -> list[Placement]:
     return found
 
 
-def open_workload(
-    path: Path, profile: Path | None, repeats: int, changes: Sequence[str] = ()
-) -> tuple[Bundle, Profile]:
-    """Open a trace as a workload, and its costs; where only fill_varlen was measured, its halves are derived."""
+def open_trace(path: Path, profile: Path | None, changes: Sequence[str] = ()) -> tuple[Bundle, Profile]:
+    """Open a trace and its costs; where only fill_varlen was measured, its halves are derived."""
     from simtool.calibrate.scaled import split_fill
     from simtool.calibrate.whatif import with_change
-    from simtool.study.workload import workload
     from simtool.trace.bundle import open_bundle
 
     bundle = open_bundle(path)
     costs = split_fill(costs_for(bundle, profile, ()))
     for change in changes:
         costs = with_change(costs, change)
-    return workload(bundle, repeats), costs
+    return bundle, costs
 
 
-def settings_of(source: Bundle, profile: Profile, concurrencies: Sequence[int], seeds: int) -> list[Setting]:
+def settings_of(
+    source: Bundle, profile: Profile, concurrencies: Sequence[int], seeds: int, waves: int | None
+) -> list[Setting]:
     """Return one setting a concurrency; raises UsageError when the requests cannot fill it."""
     from simtool.study.cells import Setting
     from simtool.study.sweep import seeds_of
-    from simtool.study.workload import check_concurrency
+    from simtool.study.workload import workload
 
-    check_concurrency(source, concurrencies)
-    return [Setting(source, profile, concurrency, seeds_of(seeds)) for concurrency in concurrencies]
+    return [
+        Setting(workload(source, concurrency, waves), profile, concurrency, seeds_of(seeds))
+        for concurrency in concurrencies
+    ]

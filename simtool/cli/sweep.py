@@ -20,9 +20,10 @@ def sweep(
     policy: Annotated[list[str] | None, typer.Option(help="A placement's name or a .toml file; may be repeated; "
                                                           "default: the four arms of the pull request.")] = None,
     profile: study.ProfileOption = None,
+    change: study.Changes = None,
     concurrency: study.Concurrencies = None,
     seeds: study.Seeds = 1,
-    repeat_requests: study.Repeats = 1,
+    waves: study.Waves = None,
     baseline: Annotated[str, typer.Option(help="Placement that gains are measured against.")] = "this-step",
     out: Annotated[Path | None, typer.Option(help="The table: .parquet, .csv or .json; default: <first trace>.sweep."
                                                   "parquet.")] = None,
@@ -32,9 +33,8 @@ def sweep(
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
     """Replay every placement at every concurrency on every trace, and write one table with a row a replay."""
-    from simtool.study.sweep import Grid, check_suffix, seeds_of, with_gain, write_table
+    from simtool.study.sweep import Grid, check_suffix, with_gain, write_table
     from simtool.study.sweep import sweep as run
-    from simtool.study.workload import check_concurrency
 
     target = out if out is not None else Path(f"{traces[0].name}.sweep.parquet")
     check_suffix(target)
@@ -42,11 +42,12 @@ def sweep(
         if path is not None:
             check_output(path, force=force)
     arms = study.placements(policy or PULL_REQUEST_ARMS)
-    opened = [study.open_workload(trace, profile, repeat_requests) for trace in traces]
+    opened = [study.open_trace(trace, profile, change or ()) for trace in traces]
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)
-    for source, _ in opened:
-        check_concurrency(source, concurrencies)
-    grid = Grid(opened, concurrencies, arms, seeds_of(seeds))
+    settings = [
+        setting for source, costs in opened for setting in study.settings_of(source, costs, concurrencies, seeds, waves)
+    ]
+    grid = Grid(settings, arms)
     with console.progress("sweeping", total=grid.replays) as done:
         table = run(grid, processes=study.processes(jobs), progress=done)
     gains = with_gain(table, baseline)

@@ -17,10 +17,9 @@ def tornado(
     trace: study.Trace,
     policy: Annotated[str, typer.Option(help="A placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
-    change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Change a cost first, as in "
-                      "replay. May be repeated.")] = None,
+    change: study.Changes = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
-    repeat_requests: study.Repeats = 1,
+    waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
     json: JsonFlag = False,
@@ -30,9 +29,9 @@ def tornado(
     if figure is not None:
         check_output(figure, force=force)
     (placement,) = study.placements([policy])
-    source, costs = study.open_workload(trace, profile, repeat_requests, change or ())
+    source, costs = study.open_trace(trace, profile, change or ())
     wanted = source.manifest.concurrency if concurrency is None else concurrency
-    (setting,) = study.settings_of(source, costs, [wanted], 0)
+    (setting,) = study.settings_of(source, costs, [wanted], 0, waves)
     from simtool.study.tornado import count_jobs
     from simtool.study.tornado import tornado as run
 

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import polars as pl
 
-from simtool.calibrate.profile import Profile
 from simtool.errors import UsageError
 from simtool.step.placement import Placement
 from simtool.study.cells import Cell, Progress, Setting, run_cells
-from simtool.trace.bundle import Bundle
 
 _WRITERS: Mapping[str, Callable[..., object]] = {
     ".parquet": pl.DataFrame.write_parquet,
@@ -23,26 +21,19 @@ _WRITERS: Mapping[str, Callable[..., object]] = {
 
 @dataclass(frozen=True)
 class Grid:
-    """What to run. traces: pairs of a workload and its costs. seeds: of the noise; none: without noise."""
+    """What to run: every placement under every setting."""
 
-    traces: Sequence[tuple[Bundle, Profile]]
-    concurrencies: Sequence[int]
+    settings: Sequence[Setting]
     placements: Sequence[Placement]
-    seeds: tuple[int, ...] = ()
 
     def jobs(self) -> list[tuple[Setting, Placement]]:
         """Return one job a setting and placement."""
-        return [
-            (Setting(source, profile, concurrency, self.seeds), placement)
-            for source, profile in self.traces
-            for concurrency in self.concurrencies
-            for placement in self.placements
-        ]
+        return [(setting, placement) for setting in self.settings for placement in self.placements]
 
     @property
     def replays(self) -> int:
         """How many replays the grid takes."""
-        return len(self.jobs()) * max(len(self.seeds), 1)
+        return len(self.placements) * sum(max(len(setting.seeds), 1) for setting in self.settings)
 
 
 def sweep(grid: Grid, *, processes: int, progress: Progress) -> pl.DataFrame:

@@ -1,54 +1,52 @@
-"""What a study replays of a trace: its requests and outcomes, again and again when it has too few to fill a batch."""
+"""What a study replays of a trace: its requests and outcomes, cut short or queued again to keep a batch full."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import polars as pl
 
 from simtool.errors import UsageError
 from simtool.trace.bundle import Bundle
 
+_MIN_REQUESTS = 8  # at concurrency 1 a request or two would say more about the prompt than about the placement
 
-def workload(bundle: Bundle, repeats: int = 1) -> Bundle:
-    """Return the bundle's finished requests, queued `repeats` times over; the copies emit what the original did.
 
-    Steps and events are left behind: a replay makes its own. Raises UsageError unless repeats is 1 or more.
+def workload(bundle: Bundle, concurrency: int, waves: int | None) -> Bundle:
+    """Return the trace as one concurrency needs it; steps and events are left behind, a replay makes its own.
+
+    waves: requests that each slot serves. The first requests of the queue are taken, eight at least, and all of them
+    again when the trace has too few; a copy emits what the original did. None: the whole trace, once.
+    Raises UsageError when the whole trace cannot fill the batch, or a number is below 1.
     """
-    if repeats < 1:
-        raise UsageError(f"requests repeated {repeats} times; expected 1 or more")
-    requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null())
-    period_ns = _whole(requests["admitted_ns"].max()) + 1
-    later = [pl.col("admitted_ns") + copy * period_ns for copy in range(repeats)]
+    queue = _queue(bundle)
+    if concurrency < 1 or (waves is not None and waves < 1):
+        raise UsageError(f"concurrency {concurrency} with {waves} waves; expected 1 or more of each")
+    if waves is None and concurrency > queue.height:
+        raise UsageError(
+            f"--concurrency {concurrency}: {bundle.path} holds {queue.height} finished requests, so that many never "
+            "run at once; record more prompts, or queue them again with --waves"
+        )
+    wanted = queue.height if waves is None else max(waves * concurrency, _MIN_REQUESTS)
+    copies = range(-(-wanted // queue.height))
+    period_ns = _whole(queue["admitted_ns"].max()) + 1
+    requests = pl.concat(
+        _named(queue, copy).with_columns(pl.col("admitted_ns") + copy * period_ns) for copy in copies
+    ).head(wanted)
+    kept = requests.select("request_id")
     tables = {
-        "requests": pl.concat([_named(requests.with_columns(at), copy) for copy, at in enumerate(later)]),
-        "rows": _copies(bundle.table("rows"), repeats),
-        "outcomes": _copies(bundle.table("outcomes"), repeats),
+        name: pl.concat(_named(bundle.table(name), copy) for copy in copies).join(
+            kept, on="request_id", how="semi", maintain_order="left"
+        )
+        for name in ("rows", "outcomes")
     }
-    return Bundle(bundle.path, bundle.manifest, tables)
+    return Bundle(bundle.path, bundle.manifest, {"requests": requests, **tables})
 
 
-def repeats_for(bundle: Bundle, concurrency: int, waves: int = 2) -> int:
-    """Return how often the requests must be queued so that each slot serves `waves` of them."""
-    finished = bundle.table("requests")["finished_ns"].count()
-    return max(1, -(-concurrency * waves // max(finished, 1)))
-
-
-def check_concurrency(source: Bundle, concurrencies: Sequence[int]) -> None:
-    """Refuse a concurrency below 1, and one that the requests cannot fill."""
-    finished = source.table("requests")["finished_ns"].count()
-    for concurrency in concurrencies:
-        if concurrency < 1:
-            raise UsageError(f"--concurrency {concurrency}: expected 1 or more")
-        if concurrency > finished:
-            raise UsageError(
-                f"--concurrency {concurrency}: only {finished} finished requests of {source.path} are queued, so that "
-                "many never run at once; record more prompts, or queue them several times with --repeat-requests"
-            )
-
-
-def _copies(table: pl.DataFrame, repeats: int) -> pl.DataFrame:
-    return pl.concat([_named(table, copy) for copy in range(repeats)])
+def _queue(bundle: Bundle) -> pl.DataFrame:
+    """Finished requests in the order in which they were queued."""
+    requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null())
+    if requests.is_empty():
+        raise UsageError(f"{bundle.path}: holds no finished request; record until at least one is served")
+    return requests.sort("admitted_ns", "request_id")
 
 
 def _named(table: pl.DataFrame, copy: int) -> pl.DataFrame:
