@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity test lint check-docs docs clean
+.PHONY: demo fidelity test lint check-docs docs answers clean
 
 demo: $(VENV)/.engine
 	$(BIN)/simtool validate --sl 7 --concurrency 8 --num-prompts 32 --repeats 5 \
@@ -26,6 +26,11 @@ fidelity: $(VENV)/.engine
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.document > docs/trace-format.md
+
+# from the live bundles that ship; on two quiet cores a matter of minutes
+answers: $(VENV)/.engine
+	$(BIN)/simtool answers $(patsubst %/manifest.json,%,$(wildcard traces/*/manifest.json)) \
+	    --figures models/profiles/xllm-2280-like.toml --page reports/answers.html --force
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

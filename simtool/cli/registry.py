@@ -27,6 +27,7 @@ COMMANDS = {
     "tornado": "simtool.cli.tornado:tornado",
     "break-even": "simtool.cli.break_even:break_even",
     "lags": "simtool.cli.lags:lags",
+    "answers": "simtool.cli.answers:answers",
     "report": "simtool.cli.report:report",
     "export": "simtool.cli.export:export",
     "placements": "simtool.cli.placements:placements",

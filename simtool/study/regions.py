@@ -33,6 +33,10 @@ class Region:
     lost: Interval
     cells: tuple[tuple[Cell, ...], ...]
 
+    def cells_of(self, placement: str) -> tuple[Cell, ...]:
+        """Return the cells of one placement, one a seed."""
+        return next(found for found in self.cells if found[0].placement == placement)
+
     @property
     def tied(self) -> bool:
         """Whether the winner cannot be told from the runner-up."""

@@ -1,0 +1,102 @@
+"""docs/answers.md: the questions of the pull request, each with its figures, its intervals and its commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simtool.report.answers import claims, lags, winners
+from simtool.report.answers.markdown import command, table
+from simtool.study.answers import TraceAnswers
+from simtool.study.arms import ARMS
+
+_IN_PLACE = "docs/placements/lag-in-place.toml"
+
+
+def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
+    """Return the page as Markdown; rebuilt_by: the command that makes it."""
+    first = answers[0]
+    trace, machine = first.source.path, f"models/profiles/{first.machines[-2].profile.name}.json"
+    at = f"{trace} --profile {machine} --waves {first.plan.waves}"
+    grid = ",".join(map(str, first.plan.concurrencies))
+    arms = " ".join(f"--policy {_policy(arm.name)}" for arm in ARMS)
+    swept = command(
+        f"simtool sweep {at} --seeds {first.plan.seeds} --concurrency {grid} \\", f"    {arms} --out sweep.parquet"
+    )
+    sections = [
+        ("Which placement wins where?", winners.headline(answers), swept),
+        ("(a) Does hoisting decide above the draft launch cost nothing?", claims.claim_a(answers), swept),
+        ("(b) Must the fill stay serial?", claims.claim_b(answers), swept),
+        (
+            "(c) Hiding the build, or no longer building a batch that a prune throws away?",
+            f"{claims.claim_c(answers)}\nlag-in-place is `{_IN_PLACE}`: lag without the wasted dense build.",
+            swept,
+        ),
+        (
+            "The best order",
+            winners.found_by_search(answers),
+            command(
+                f"simtool search {at} --seeds {first.plan.seeds} --concurrency {first.plan.searched[-1]} --save best"
+            ),
+        ),
+        (
+            "How much acceptance may a lag cost? (lag-overlap-late against this-step)",
+            winners.break_even(answers),
+            command(f"simtool break-even {at} --policy lag-overlap-late --concurrency {grid}"),
+        ),
+        (
+            "What is each op worth?",
+            winners.worth(answers),
+            command(f"simtool tornado {at} --concurrency {first.plan.searched[-1]}"),
+        ),
+        (
+            "Lag beyond one",
+            f"{_HONEST}\n\n{lags.lag_beyond_one(answers)}",
+            command(
+                f"simtool lags {trace} --profile models/profiles/{first.machines[0].profile.name}.json --lag 1,2,3"
+            ),
+        ),
+        (
+            "NPU graph mode: rebinding the target's lengths",
+            lags.rebinding(answers),
+            command(
+                f"simtool sweep {trace} --profile models/profiles/{first.machines[-1].profile.name}.json "
+                f"--waves {first.plan.waves} \\",
+                f"    --concurrency {first.plan.searched[-1]} --policy {_IN_PLACE} "
+                + " ".join(f"--set {change}" for change in first.rebound[-1].changes),
+            ),
+        ),
+    ]
+    body = "\n".join(f"## {title}\n\n{text}\n{how}" for title, text, how in sections)
+    return f"{_TITLE}\n\n{_method(answers, rebuilt_by)}\n{body}"
+
+
+_TITLE = "# Answers to the pull request's questions"
+_HONEST = (
+    "The pair behind these outcomes is small and was trained for minutes on one machine: its acceptance is not that of "
+    "a large model, and neither is the way its confidence changes from step to step. What carries over is the method."
+)
+
+
+def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
+    plan = answers[0].plan
+    rows = [
+        (machine.profile.name, f"{machine.balance:.2f}", machine.what) for each in answers for machine in each.machines
+    ]
+    sources = "; ".join(
+        f"SL {each.sl}: outcomes of `{each.source.path}`, costs fitted on {', '.join(each.fitted_on)}"
+        for each in answers
+    )
+    return (
+        "Every figure here is **modeled**: a replay of recorded outcomes at calibrated or constructed costs, in a "
+        f"closed loop, over decode steps at full occupancy. Rebuilt by:\n\n{command(rebuilt_by)}\n"
+        f"{sources}. Each slot serves {plan.waves} requests (eight at least); when the trace has too few, its requests "
+        "are queued again.\n\n"
+        f"Intervals are 95 %. Calibrated machines: {plan.seeds} noise seeds, the same draws under every placement, "
+        "paired t. The constructed machine has no noise: its intervals come from its steps. Neither covers other "
+        "prompts or the error of the costs themselves.\n\n"
+        + table(("machine", "host/device time", "what it is"), list(dict.fromkeys(rows)))
+    )
+
+
+def _policy(name: str) -> str:
+    return _IN_PLACE if name == "lag-in-place" else name

@@ -1,0 +1,80 @@
+"""The machines that the answers are given for: the one recorded, that one out of balance either way, and the NPU of
+the pull request as far as published figures tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from simtool.calibrate.constructed import constructed_profile
+from simtool.calibrate.cost import Cost
+from simtool.calibrate.fit import calibrate
+from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
+from simtool.calibrate.scaled import split_fill
+from simtool.study.balance import balanced, host_over_device
+from simtool.study.cells import Setting
+from simtool.study.workload import workload
+from simtool.trace.bundle import Bundle
+
+#: Host time over device time of a step, by the name of the machine that is given this balance.
+BALANCES = {"device-bound": 0.1, "host-bound": 2.0}
+_CONCURRENCY = 8  # at which the balance is set
+_RESIDUALS = 512  # kept of each cost, so that a profile stays a small file
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A profile, what it stands for, and host time over device time of a step at concurrency 8."""
+
+    profile: Profile
+    what: str
+    balance: float
+
+
+def machines(bundles: Sequence[Bundle], source: Bundle, figures: Path | None, created: str) -> list[Machine]:
+    """Calibrate the recorded machine from live bundles of one SL, and derive the others from it.
+
+    figures: TOML of published figures for one more machine. created: ISO date.
+    """
+    sl = source.manifest.sl
+    costs = calibrate(bundles, name=f"measured-sl{sl}", command="simtool answers", created=created)
+    measured = _thinned(split_fill(costs))
+    setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
+    found = [Machine(measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
+    for name, ratio in BALANCES.items():
+        profile = balanced(setting, ratio, f"{name}-sl{sl}")
+        found.append(Machine(profile, profile.provenance.changes[-1], _ratio(setting, profile)))
+    if figures is not None:
+        profile = constructed_profile(figures, created)
+        found.append(Machine(profile, profile.device_name, _ratio(setting, profile)))
+    return found
+
+
+def _ratio(setting: Setting, profile: Profile) -> float:
+    return host_over_device(replace(setting, profile=profile))
+
+
+def _thinned(profile: Profile) -> Profile:
+    return replace(
+        profile, prefill=_thin(profile.prefill), decode=_thin(profile.decode), loop_gap=_cut(profile.loop_gap)
+    )
+
+
+def _thin(steps: StepCosts) -> StepCosts:
+    host = {
+        name: HostCost(
+            _cut(cost.pre),
+            _cut(cost.post) if cost.post else None,
+            _cut(cost.wake) if cost.wake else None,
+            {work: _cut(offset) for work, offset in cost.launches.items()},
+        )
+        for name, cost in steps.host.items()
+    }
+    device = {name: WorkCost(_cut(cost.duration), _cut(cost.queue)) for name, cost in steps.device.items()}
+    return StepCosts(host, device)
+
+
+def _cut(cost: Cost) -> Cost:
+    return replace(cost, residuals_ns=cost.residuals_ns[-_RESIDUALS:])
