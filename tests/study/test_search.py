@@ -1,0 +1,102 @@
+"""The search where the best order is known, and the tornado and the break-even beside it."""
+
+import pytest
+
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.orders import legal_orders
+from simtool.step.placement import BUILT_IN, parse_placement
+from simtool.study.break_even import break_even, interval
+from simtool.study.cells import run_cells
+from simtool.study.search import candidates, search
+from simtool.study.tornado import count_jobs, tornado
+from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_bundle
+from tests.study.small import COSTS, setting
+
+
+def quiet(_done):
+    pass
+
+
+def step_ns(where, placement):
+    return run_cells([(where, placement)])[0][0].step_ns
+
+
+def test_the_best_order_launches_before_it_decides(tmp_path):
+    """A decision of 100 ns above the launch delays the draft by 100; behind it 80 of them hide under the draft."""
+    where = setting(tmp_path)
+    tried = candidates(where, (1,))
+    assert (tried.enumerated, len(tried.placements), tried.unpriced) == (300, 50, ())
+    found = search(where, tried, top=2, processes=1, progress=quiet)
+    assert found.screened == 50
+    best = found.best[0]
+    names = [str(slot).split("|")[0] for slot in best.placement.order]
+    assert names.index("launch_draft") < names.index("decide")
+    assert best.step_ns == min(step_ns(where, placement) for placement in tried.placements)
+    assert best.gain.ratio == pytest.approx(step_ns(where, BUILT_IN["lag-overlap"]) / best.step_ns)
+    assert "off the path: " in best.why
+
+
+def test_what_has_no_price_is_told(tmp_path):
+    costs = COSTS
+    pre = {key: line for key, line in costs.pre.items() if key[1] != "build_fill_index"}
+    where = setting(tmp_path, type(costs)(pre=pre, duration=costs.duration))
+    tried = candidates(where, (1,))
+    assert len(tried.placements) == 10
+    assert tried.unpriced == ("40 orders not tried: no cost of 'build_fill_index' in synthetic",)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_orders_that_differ_behind_read_tokens_take_the_same_time(tmp_path, seed):
+    """The prune's reason, on random costs; launches and queues apart, whose latencies an order may shift."""
+    costs = random_costs(seed)
+    costs = type(costs)(costs.pre, costs.post, {}, costs.duration)
+    source = source_bundle(tmp_path / "source", random_work(seed, 3, 4))
+    controller = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
+    order = [str(slot) for slot in BUILT_IN["lag-overlap-index"].order]
+    ends = set()
+    for tail in (("finish", "write_context", "store_confidence"), ("write_context", "store_confidence", "finish")):
+        other = parse_placement("other", [*order[:-3], *tail], 1)
+        for placement in (BUILT_IN["lag-overlap-index"], other):
+            tables = replay(source, profile_of(costs, STREAMS), Scenario(placement, 2, controller)).tables
+            ends.add(tuple((tables["steps"]["end_ns"] - tables["steps"]["start_ns"]).to_list()))
+    assert len(ends) == 1
+
+
+def test_tornado(tmp_path):
+    """target bounds every step: free gives all 200 ns back; decide gives what it takes, or hides behind the launch."""
+    where = setting(tmp_path)
+    seen = []
+    found = tornado(where, BUILT_IN["lag-overlap"], processes=1, progress=seen.append)
+    bars = {(bar.name, bar.lane): bar for bar in found.bars}
+    assert (bars["target", "device"].free_ns, bars["target", "device"].halved_ns) == (200, 100)
+    assert bars["target", "device"].moved_ns is None
+    decide = bars["decide", "host"]
+    assert decide.free_ns == 100
+    assert decide.moved_ns == found.step_ns - min(
+        step_ns(where, moved) for moved in legal_orders(1).placements if moved.name == "lag-overlap-late"
+    )
+    assert seen[-1] == count_jobs(BUILT_IN["lag-overlap"])
+
+
+def test_break_even_is_where_throughputs_meet(tmp_path):
+    where = setting(tmp_path)
+    late = BUILT_IN["lag-overlap-late"]
+    cheap, dear = break_even([where], [0, 500], late, processes=1, progress=quiet)
+    assert dear.affordable.mean > cheap.affordable.mean
+    assert dear.lost.mean == 0
+    assert dear.pays
+    assert dear.affordable.low is None
+
+
+def test_interval():
+    """Mean 2, standard deviation 1, three values: 2 +- 4.303 / sqrt(3)."""
+    found = interval([1.0, 2.0, 3.0])
+    assert found.mean == 2
+    assert found.high == pytest.approx(2 + 4.3027 / 3**0.5, abs=1e-3)
+
+
+def test_enumerated_orders_beyond_lag_one_run(tmp_path):
+    where = setting(tmp_path)
+    assert step_ns(where, legal_orders(2).placements[0]) > 0
