@@ -88,8 +88,7 @@ def _await_arrival(worker: Worker) -> None:
     arrival_ns = worker.scheduler.next_arrival_ns
     if worker.scheduler.running or arrival_ns is None:
         return
-    wait_ns = arrival_ns - worker.recorder.now_ns()
-    if wait_ns > 0:
+    while (wait_ns := arrival_ns - worker.recorder.now_ns()) > 0:
         time.sleep(wait_ns / NS_PER_S)
 
 
