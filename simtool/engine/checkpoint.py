@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ NAMED_AT_MOST = 8
 def load_target(path: Path, dtype: torch.dtype, device: str = "cpu") -> TargetModel:
     """A Qwen3 target from its folder, in ``dtype``, ready to run (no gradients). Raises CheckpointError."""
     config = target_config(Fields(str(path / "config.json"), read_json(path / "config.json")))
+    config = replace(config, eos_token_ids=_stop_tokens(path) or config.eos_token_ids)
     with torch.device("meta"):
         model = TargetModel(config)
     names = {f"model.{name}" if not name.startswith("lm_head.") else name: name for name, _ in _shapes(model)}
@@ -107,6 +109,12 @@ class TensorFiles:
                 "the folder (other weight formats are not read)"
             )
         return [self.folder / name for name in names]
+
+
+def _stop_tokens(folder: Path) -> tuple[int, ...]:
+    """End tokens of generation_config.json, which go before config.json's, as in the public library."""
+    path = folder / "generation_config.json"
+    return (Fields(str(path), read_json(path)).integers("eos_token_id") or ()) if path.is_file() else ()
 
 
 def _shapes(model: nn.Module) -> list[tuple[str, tuple[int, ...]]]:

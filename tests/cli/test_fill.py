@@ -1,0 +1,67 @@
+"""`simtool fill`: only with the models of the recording, only where an anchor has one outcome."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from simtool.cli.main import run
+from simtool.engine.session import RunPlan, Session
+from simtool.engine.spec import SamplingConfig
+from simtool.engine.timed_device import TimedDevice, same_durations
+from simtool.step.placement import BUILT_IN
+from simtool.trace.bundle import open_bundle
+from tests.engine import golden
+from tests.engine.serving import random_prompts, requests, runner
+
+NAME = "dspark_b7"
+
+
+def models(name: str = NAME) -> list[str]:
+    return ["--target", str(golden.FOLDER / name / "target"), "--draft", str(golden.FOLDER / name / "draft")]
+
+
+def record(path, **changes):
+    spec = golden.spec(NAME, slots=3, **changes)
+    device = TimedDevice(runner(spec), same_durations(1_000))
+    Session(device, spec).record(path, RunPlan(requests(random_prompts(8, [5, 9]), 8), BUILT_IN["static"]))
+    return str(path)
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    return record(tmp_path / "b")
+
+
+def test_every_anchor_is_filled_and_filling_again_changes_nothing(recorded, capsys):
+    assert run(["fill", recorded, *models(), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["anchors"], report["filled"], report["disagreeing"]) == (16, 16, 0)
+    before = open_bundle(recorded).table("outcomes")
+    assert run(["fill", recorded, *models()]) == 0
+    assert "outcomes: 16 of 16 anchors filled (100%)" in capsys.readouterr().err
+    assert open_bundle(recorded).table("outcomes").equals(before)
+
+
+def test_bad_use_is_one_line_and_leaves_the_bundle_alone(recorded, tmp_path, capsys):
+    before = open_bundle(recorded).table("outcomes")
+    for options, message in (
+        (models("dspark_b16"), "not the target that"),
+        ([*models()[:2], *models("nomarkov_b7")[2:]], "not the draft that"),
+        (models()[:2], "a target and a drafter belong together"),
+        (["--target", "nowhere", *models()[2:]], "nowhere: no such target folder"),
+    ):
+        assert run(["fill", recorded, *options]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+    assert run(["fill", str(tmp_path), *models()]) == 2
+    assert "not a trace bundle" in capsys.readouterr().err
+    assert open_bundle(recorded).table("outcomes").equals(before)
+
+
+def test_a_sampled_bundle_has_nothing_to_fill(tmp_path, capsys):
+    path = record(tmp_path / "s", sampling=SamplingConfig(temperature=1.0))
+    assert run(["fill", path, *models()]) == 2
+    assert "sampled at temperature > 0" in capsys.readouterr().err

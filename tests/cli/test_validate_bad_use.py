@@ -1,0 +1,32 @@
+"""`simtool validate` refuses what it cannot judge in one line, with exit 2, before anything is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from simtool.cli.main import run
+from tests.engine import golden
+
+PAIR = golden.FOLDER / "dspark_b7"
+MODELS = ["--target", str(PAIR / "target"), "--draft", str(PAIR / "draft")]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--repeats", "1"], "--repeats is 1; an interval needs 2 or more"),
+        (["--policy", "static", "--policy", "static"], "a placement was given twice"),
+        (["--policy", "fastest"], "unknown placement 'fastest'"),
+        (["--tokens-only", "--repeats", "3"], "--tokens-only times nothing"),
+        (["--sl", "0"], "--sl is 0"),
+        (["--num-prompts", "0"], "--num-prompts is 0"),
+        (["--max-new-tokens", "0"], "--max-new-tokens is 0"),
+        ([], "no tokenizer.json in it"),  # its prompts are text, and this pair has no tokenizer
+    ],
+)
+def test_bad_use_is_one_line_and_leaves_nothing(options, message, tmp_path, capsys):
+    assert run(["validate", *MODELS, "--out", str(tmp_path / "v"), *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
