@@ -28,7 +28,7 @@ def answers(
     figures: Annotated[Path | None, typer.Option(help="TOML of published figures, for one more machine.")] = None,
     concurrency: Annotated[str, typer.Option(help="Requests at once.")] = "1,8,32,64",
     waves: Annotated[int, typer.Option(help="Requests that each slot serves.")] = 2,
-    seeds: Annotated[int, typer.Option(help="Noise seeds of each replay; 2 or more, for the intervals.")] = 3,
+    seeds: Annotated[int, typer.Option(help="Noise seeds of each replay; 2 or more, for the intervals.")] = 5,
     jobs: study.Jobs = None,
     json: JsonFlag = False,
     force: ForceFlag = False,

@@ -33,7 +33,7 @@ def sweep(
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
     """Replay every placement at every concurrency on every trace, and write one table with a row a replay."""
-    from simtool.study.sweep import Grid, check_suffix, with_gain, write_table
+    from simtool.study.sweep import Grid, check_baseline, check_suffix, with_gain, write_table
     from simtool.study.sweep import sweep as run
 
     target = out if out is not None else Path(f"{traces[0].name}.sweep.parquet")
@@ -42,6 +42,7 @@ def sweep(
         if path is not None:
             check_output(path, force=force)
     arms = study.placements(policy or PULL_REQUEST_ARMS)
+    check_baseline(baseline, [placement.name for placement in arms])
     opened = [study.open_trace(trace, profile, change or ()) for trace in traces]
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)
     settings = [

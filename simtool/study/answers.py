@@ -32,7 +32,7 @@ class Plan:
     searched: tuple[int, ...] = (1, 32)
     lags: tuple[int, ...] = (1, 2, 3)
     waves: int = 2
-    seeds: int = 3
+    seeds: int = 5
     processes: int = 1
 
 
@@ -92,7 +92,7 @@ def answer_traces(
     tornados = tuple((machine, _tornado(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
     effects, persistent = lag_study(source, made[0].profile, plan.lags)
-    (busiest,) = _settings(source, made[-1], plan.searched[-1:], plan)
+    rebound = [rebinding(each, processes=plan.processes) for each in _settings(source, made[-1], plan.searched, plan)]
     return TraceAnswers(
         source,
         tuple(bundle.path.name for bundle in bundles),
@@ -103,7 +103,7 @@ def answer_traces(
         contours,
         tuple(effects),
         tuple(persistent),
-        tuple(rebinding(busiest, processes=plan.processes)),
+        tuple(each for found_there in rebound for each in found_there),
         plan,
     )
 

@@ -24,6 +24,7 @@ _WINDOW = (f"build_varlen=+{REBIND_US}us", f"build_dense=+{REBIND_US}us")
 class Rebound:
     """One order with one place of the rebinding. gain: tokens/s over lag-overlap with the rebinding after the fill."""
 
+    concurrency: int
     placement: str
     place: str
     changes: tuple[str, ...]
@@ -46,6 +47,7 @@ def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
     base = arm_of(cells[0], "lag-overlap, rebinding after the fill")
     return [
         Rebound(
+            setting.concurrency,
             placement.name,
             place,
             changes,

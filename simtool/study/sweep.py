@@ -51,9 +51,7 @@ def with_gain(table: pl.DataFrame, baseline: str) -> pl.DataFrame:
 
     One row a trace, profile, concurrency and placement. Raises UsageError when the baseline was not run.
     """
-    if baseline not in table["placement"].to_list():
-        known = ", ".join(sorted(set(table["placement"].to_list())))
-        raise UsageError(f"baseline {baseline!r} is not in the sweep; expected one of {known}")
+    check_baseline(baseline, table["placement"].unique(maintain_order=True).to_list())
     where = ["trace", "profile", "sl", "concurrency"]
     means = table.group_by(*where, "placement", maintain_order=True).agg(pl.col("tokens_per_s", "step_ns").mean())
     base = means.filter(pl.col("placement") == baseline).select(*where, base=pl.col("tokens_per_s"))
@@ -66,6 +64,12 @@ def write_table(table: pl.DataFrame, path: Path) -> None:
     check_suffix(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     _WRITERS[path.suffix](table, path)
+
+
+def check_baseline(baseline: str, placements: Sequence[str]) -> None:
+    """Refuse a baseline that is not among the placements of a sweep."""
+    if baseline not in placements:
+        raise UsageError(f"baseline {baseline!r} is not in the sweep; expected one of {', '.join(placements)}")
 
 
 def check_suffix(path: Path) -> None:

@@ -22,13 +22,20 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
     swept = command(
         f"simtool sweep {at} --seeds {first.plan.seeds} --concurrency {grid} \\", f"    {arms} --out sweep.parquet"
     )
+    won, hoisted, filled, hidden = (
+        make(answers) for make in (winners.headline, claims.claim_a, claims.claim_b, claims.claim_c)
+    )
+    short = "\n".join(
+        f"- {name}: {text.partition(_BLANK)[0]}"
+        for name, text in zip(_SHORT, (won, hoisted, filled, hidden), strict=True)
+    )
     sections = [
-        ("Which placement wins where?", winners.headline(answers), swept),
-        ("(a) Does hoisting decide above the draft launch cost nothing?", claims.claim_a(answers), swept),
-        ("(b) Must the fill stay serial?", claims.claim_b(answers), swept),
+        ("Which placement wins where?", won, swept),
+        ("(a) Does hoisting decide above the draft launch cost nothing?", hoisted, swept),
+        ("(b) Must the fill stay serial?", filled, swept),
         (
             "(c) Hiding the build, or no longer building a batch that a prune throws away?",
-            f"{claims.claim_c(answers)}\nlag-in-place is `{_IN_PLACE}`: lag without the wasted dense build.",
+            f"{hidden}\nlag-in-place is `{_IN_PLACE}`: lag without the wasted dense build.",
             swept,
         ),
         (
@@ -67,10 +74,12 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         ),
     ]
     body = "\n".join(f"## {title}\n\n{text}\n{how}" for title, text, how in sections)
-    return f"{_TITLE}\n\n{_method(answers, rebuilt_by)}\n{body}"
+    return f"{_TITLE}\n\n{_method(answers, rebuilt_by)}\n## In short\n\n{short}\n\n{body}"
 
 
 _TITLE = "# Answers to the pull request's questions"
+_BLANK = "\n\n"
+_SHORT = ("winners", "(a) hoisting the decision", "(b) a serial fill", "(c) hiding the build")
 _HONEST = (
     "The pair behind these outcomes is small and was trained for minutes on one machine: its acceptance is not that of "
     "a large model, and neither is the way its confidence changes from step to step. What carries over is the method."

@@ -32,15 +32,23 @@ def lag_beyond_one(answers: Sequence[TraceAnswers]) -> str:
 def rebinding(answers: Sequence[TraceAnswers]) -> str:
     """Price the target's rebinding in the overlap window."""
     rows = [
-        (each.placement, str(answer.sl), each.place, format_ns(each.step_ns), percent(each.gain))
+        (each.placement, str(answer.sl), str(each.concurrency), each.place, format_ns(each.step_ns), percent(each.gain))
         for answer in answers
         for each in answer.rebound
     ]
-    heads = ("placement", "SL", "the target's lengths are rebound", "step", "over lag-overlap, after the fill")
+    heads = (
+        "placement",
+        "SL",
+        "concurrency",
+        "the target's lengths are rebound",
+        "step",
+        "over lag-overlap, after the fill",
+    )
     return (
         f"In graph mode every captured attention op gets its new host lengths before a replay: {REBIND_US} us for 20 "
         "layers at batch 1 (public figure, vllm-ascend issue 13058). The target's lengths depend on prefix lengths "
-        "only, so they can be rebound with the build. The draft's rebinding, which no placement can move, is left "
+        "only, so they can be rebound with the build. A host that runs ahead hides either while the draft outlasts it; "
+        "this-step pays all of it. The draft's rebinding, which no placement can move, is left "
         f"out.\n\n{table(heads, rows)}"
     )
 
