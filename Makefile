@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity test lint check-docs docs answers clean
+.PHONY: demo fidelity test test-gpu test-npu-wheel lint check-docs docs answers clean
 
 demo: $(VENV)/.engine
 	$(BIN)/simtool validate --sl 7 --concurrency 8 --num-prompts 32 --repeats 5 \
@@ -19,6 +19,14 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# On a machine with a CUDA GPU; elsewhere it says what was not run, and docs/hardware.md says when it last ran.
+test-gpu: $(VENV)/.dev
+	$(BIN)/python -m pytest -m gpu -rs tests/gpu
+
+# The real torch_npu wheel in an environment of its own, without CANN or an NPU; says why where it cannot run.
+test-npu-wheel:
+	PYTHON=$(PYTHON) tests/engine/npu/lane
 
 # Rebuilds docs/fidelity.md; about half an hour, on a machine with nothing else to do.
 fidelity: $(VENV)/.engine
@@ -44,4 +52,4 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	touch $@ $(VENV)/.engine
 
 clean:
-	rm -rf $(VENV) traces/local reports/*.html
+	rm -rf $(VENV) .venv-npu traces/local reports/*.html

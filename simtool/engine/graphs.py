@@ -46,15 +46,16 @@ class Capture(Protocol):
 
 @dataclass(frozen=True)
 class Spare:
-    """Where padding rows write: `size` places from the flat cache index `first` on. block: what tables call them."""
+    """Where padding rows write: from the flat cache index `first` on, room for a whole bucket. block: the table entry
+    of the first of its pages.
+    """
 
     first: int
-    size: int
     block: int
 
     def places(self, count: int, like: Tensor) -> Tensor:
-        """Flat cache indices for `count` padding rows; they repeat only past `size`."""
-        return self.first + torch.arange(count, device=like.device, dtype=like.dtype) % self.size
+        """Flat cache indices for `count` padding rows, with the device and dtype of `like`."""
+        return torch.arange(self.first, self.first + count, device=like.device, dtype=like.dtype)
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from simtool.engine.sampling import Dice, DraftPicker, Verdict, first_tokens, ve
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.engine.target import TargetModel
 from simtool.errors import CapacityError, DeviceError, UsageError
-from simtool.step.buckets import GraphBuckets, make_buckets, widest_gap
+from simtool.step.buckets import GraphBuckets, make_buckets
 
 #: The works that `Runner.run` knows: the compute lane of the op catalogue.
 WORKS = ("draft", "sample", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
@@ -75,19 +75,19 @@ class Runner:
         """The target's pages and the drafter's context, each with room behind it for the padding of graphs."""
         t, d, graphs = self._target.config, self._draft.config, self.info.graphs
         dtype = self._draft.fc.weight.dtype
-        extra = -(-widest_gap(graphs.target) // spec.block_size)
+        extra = -(-max(graphs.target, default=0) // spec.block_size)
         shape = (spec.kv_blocks + extra, spec.block_size, t.kv_heads, t.head_dim)
         self._cache = KVCache(t.layers, shape, dtype, self.device)
-        self._spare = Spare(spec.kv_blocks * spec.block_size, max(extra, 1) * spec.block_size, spec.kv_blocks)
+        self._spare = Spare(spec.kv_blocks * spec.block_size, spec.kv_blocks)
         # a block's own keys follow its context for the length of one draft, hence the extra rows
         rows = self.info.max_tokens + self.info.block_width
         block = self._kernels.context_block or rows
         self._slot_blocks = -(-rows // block)
         self._page = self._slot_blocks * block
-        extra = -(-widest_gap(graphs.draft) * self.info.block_width // self._page)
+        extra = -(-max(graphs.draft, default=0) * self.info.block_width // self._page)
         shape = ((spec.slots + extra) * self._slot_blocks, block, d.kv_heads, d.head_dim)
         self._context = KVCache(d.layers, shape, dtype, self.device)
-        self._spare_context = Spare(spec.slots * self._page, max(extra, 1) * self._page, spec.slots * self._slot_blocks)
+        self._spare_context = Spare(spec.slots * self._page, spec.slots * self._slot_blocks)
 
     def put(self, inputs: Mapping[str, Tensor], host: Mapping[str, Tensor]) -> None:
         """Hand over named inputs on the device, and the same in host memory (for lengths: reading never syncs)."""
@@ -105,6 +105,7 @@ class Runner:
         """Return a named output of the latest work that gave it. Raises DeviceError when none has."""
         return _named(self._outputs, name, "output")
 
+    @torch.inference_mode()
     def rebind(self, work: str) -> None:
         """Bind the lengths of the rows handed over last to the graph that will run `work` (draft or target).
 
@@ -236,9 +237,9 @@ class Runner:
 
     def _blank(self, width: int, pages: int) -> Rows:
         """One sequence of `width` rows with a table of `pages`, all zero."""
-        row, one, table = torch.zeros(width, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), [[0] * pages]
-        host = torch.tensor(table)
-        return Rows(*(x.to(self.device) for x in (row, row, row, host, one)), host, one)
+        row, table, length = (torch.zeros(shape, dtype=torch.int64) for shape in ((width,), (1, pages), (1,)))
+        rows, tables, lengths = (host.to(self.device) for host in (row, table, length))
+        return Rows(rows, rows, rows, tables, lengths, table, length)
 
     def _in(self, name: str) -> Tensor:
         return _named(self._inputs, name, "input")

@@ -55,8 +55,3 @@ def make_buckets(largest: int) -> tuple[int, ...]:
     for stride, end in _STEPS:
         grid.extend(range(grid[-1] // stride * stride + stride, min(end, largest) + 1, stride))
     return (*(size for size in grid if size < largest), largest)
-
-
-def widest_gap(buckets: Sequence[int]) -> int:
-    """Return the most padding that any size needs."""
-    return max((after - before - 1 for before, after in zip((0, *buckets), buckets, strict=False)), default=0)

@@ -9,7 +9,7 @@ import pytest
 
 from simtool.cli.main import run
 from simtool.trace.bundle import open_bundle
-from simtool.trace.checks import check_bundle
+from simtool.trace.checks import Severity, check_bundle
 from tests.engine import golden
 
 
@@ -26,7 +26,7 @@ def test_every_step_of_the_reference_is_in_the_rows_table(name, tmp_path, capsys
     assert f"{len(cases)} prompts of" in capsys.readouterr().err
     bundle = open_bundle(tmp_path / "b")
     assert bundle.manifest.complete
-    assert check_bundle(bundle) == []
+    assert {finding.severity for finding in check_bundle(bundle)} <= {Severity.NOTE}  # anchors not visited
     assert bundle.manifest.sl == len(cases[0]["steps"][0]["draft"])
     outputs = bundle.table("requests").sort("request_id")["output_ids"].to_list()
     assert outputs == [case["output"] for case in cases]

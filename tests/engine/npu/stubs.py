@@ -1,8 +1,8 @@
 """Stub objects for the CANN libraries, so that the real torch_npu wheel can be imported where there is no CANN.
 
 Everything is read from the wheel itself: which libraries its objects name and nobody has, and which symbols nobody
-defines. Each stub function fails (non-zero, or null where a pointer is asked for), so the import sees a machine
-without a device. Nothing computed here has run on an NPU.
+defines. Stub functions fail (non-zero, or null where a text is asked for), so the import sees a machine without a
+device. Nothing computed here has run on an NPU.
 
     python -m tests.engine.npu.stubs FOLDER      builds them for the torch_npu of this Python, and prints FOLDER
 """
@@ -32,9 +32,7 @@ def build(folder: Path) -> list[Path]:
     symbols = _undefined(objects) - _defined([*suppliers, python, *_system_libraries([*objects, python])])
     folder.mkdir(parents=True, exist_ok=True)
     source = folder / "stubs.c"
-    source.write_text(
-        "".join(f"long {name}(void) {{ return {int(name not in _NULL)}; }}\n" for name in sorted(symbols))
-    )
+    source.write_text("".join(f"long {s}(void) {{ return {int(s not in _NULL)}; }}\n" for s in sorted(symbols)))
     own = {path.name for path in suppliers}
     missing = sorted(name for name in _needed(objects) if name not in own and not _loads(name))
     if not missing:

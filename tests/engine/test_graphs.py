@@ -1,0 +1,73 @@
+"""Padded forwards and bucket choice, on a device whose graphs recompute: the same tokens as eagerly, in any bucket."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from simtool.engine.checkpoint import load_draft, load_target
+from simtool.engine.graphs import Spare, fill, padding
+from simtool.engine.rows import Rows
+from simtool.engine.runner import Runner, load_runner
+from simtool.engine.timed_device import TimedDevice, same_durations
+from simtool.errors import DeviceError, UsageError
+from tests.engine import golden
+from tests.engine.driving import generate
+from tests.engine.recomputing import RecomputingCapture
+
+TOKENS = 24
+
+
+def graphed(name: str, slots: int, graph_rows: int) -> tuple[Runner, RecomputingCapture]:
+    spec = golden.spec(name, slots, graph_rows=graph_rows)
+    target = load_target(spec.target, torch.float32)
+    capture = RecomputingCapture()
+    return Runner(target, load_draft(spec.draft, target, torch.float32), spec, capture=capture), capture
+
+
+@pytest.mark.parametrize("name", golden.NAMES)
+@pytest.mark.parametrize("graph_rows", [512, 13])
+def test_padding_changes_no_token_in_graphs_and_past_them(name, graph_rows):
+    cases = golden.cases(name)[:3]
+    runner, capture = graphed(name, 3, graph_rows)
+    device = TimedDevice(runner, same_durations(1))
+    streams = golden.streams([case["prompt"] for case in cases])
+    n = device.info.drafts
+    generate(device, streams, TOKENS, lambda step, running: [(3 * step + 5 * s.slot) % (n + 1) for s in running])
+    assert [s.output[:TOKENS] for s in streams] == [case["output"][:TOKENS] for case in cases]
+    assert all(step["accepted"] <= step["prefix"] for s in streams for step in s.steps)
+    graphs = device.info.graphs
+    assert graphs.target[-1] == min(graph_rows, 3 * (n + 1))
+    assert graphs.draft == (1, 2, 3)
+    assert len(capture.graphs) == len(graphs.draft) + len(graphs.target)
+    assert sum(graph.replays > 0 for graph in capture.graphs) >= 3
+
+
+def test_padding_rows_write_only_to_spare_pages_and_never_twice_to_one_place():
+    spare = Spare(first=40, block=10)
+    one = torch.zeros(1, dtype=torch.int64)
+    table = torch.zeros(1, 5, dtype=torch.int64)
+    static = padding(Rows(one, one, one, table, one, table, one), 8, spare)
+    tables = torch.tensor([[3, 4], [3, 4], [7, 1]])
+    three, lengths = torch.tensor([5, 6, 7]), torch.tensor([1, 2, 6])
+    rows = Rows(three, three, torch.tensor([12, 13, 28]), tables, lengths, tables, lengths)
+    for _ in range(2):  # the second batch finds the first in the buffers
+        fill(static, rows, spare)
+        assert static.mapping.tolist() == [12, 13, 28, 40, 41, 42, 43, 44]
+        assert static.lengths.tolist() == [1, 2, 6, 1, 1, 1, 1, 1]
+        assert static.tables[:3].tolist() == [[3, 4, 10, 10, 10], [3, 4, 10, 10, 10], [7, 1, 10, 10, 10]]
+        assert static.tables[3:].unique().tolist() == [10]
+        assert static.ids[3:].unique().tolist() == static.positions[3:].unique().tolist() == [0]
+
+
+def test_graphs_on_a_cpu_are_refused():
+    with pytest.raises(UsageError, match="a cpu has no graphs"):
+        load_runner(golden.spec("dspark_b7", graph_rows=8))
+    with pytest.raises(UsageError, match="graph_rows is -1"):
+        golden.spec("dspark_b7", graph_rows=-1)
+
+
+def test_a_rebind_without_graphs_that_take_lengths_is_refused():
+    runner, _ = graphed("dspark_b7", 1, 8)
+    with pytest.raises(DeviceError, match="no graph of 'target' takes lengths from the host"):
+        runner.rebind("target")
