@@ -132,7 +132,7 @@ def main() -> None:
         json.dumps(
             asdict(
                 Result(given.batch, given.new_tokens, given.rounds, speeds, ratio, low, high,
-                       f"{same} of {given.batch}", use.others_share if use else None)
+                       f"{same} of {given.batch}", use.others if use else None)
             ),
             indent=2,
         )

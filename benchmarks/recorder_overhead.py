@@ -87,7 +87,7 @@ def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhe
     return Overhead(
         plan.placement.name, session.spec.slots, pairs, steps, silent.mean() / NS_PER_MS, recorded.mean() / NS_PER_MS,
         recorded.mean() / silent.mean(), float(interval.low), float(interval.high), counter.count,
-        _recorded_waits(folder / "0"), use.others_share if use else None,
+        _recorded_waits(folder / "0"), use.others if use else None,
     )  # fmt: skip
 
 
