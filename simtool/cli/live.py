@@ -106,10 +106,11 @@ def open_session(
     dtype: str,
     sampling: SamplingConfig,
     kv: tuple[int | None, int],
+    graph_rows: int = 0,
 ) -> Session:
     """Open a device with the models loaded and room for the longest of the prompts in every slot.
 
-    kv: blocks (None: enough for `concurrency` such requests), block size.
+    kv: blocks (None: enough for `concurrency` such requests), block size. graph_rows: largest captured target batch.
     """
     from simtool.engine.device import open_device
     from simtool.engine.session import Session
@@ -131,6 +132,7 @@ def open_session(
         context_tokens=context_tokens,
         dtype=dtype,  # type: ignore[arg-type]  # RunnerSpec checks it
         sampling=sampling,
+        graph_rows=graph_rows,
     )
     opened = Session(open_device(device, spec), spec, seed=sampling.seed)
     for warning in opened.warnings:

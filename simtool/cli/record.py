@@ -45,6 +45,10 @@ def record(
     kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: room for every slot's context.")]
     = None,
     block_size: Annotated[int, typer.Option(help="Tokens per KV block.")] = 16,
+    graph_rows: Annotated[int, typer.Option(help="cuda, npu: capture decode forwards up to so many validate rows; 0: "
+                                                 "none. On an npu give the placement as NAME+rebind.")] = 0,
+    profile: Annotated[int, typer.Option(help="Then run so many steps again under torch.profiler (or torch_npu's), "
+                                              "into OUT.profile.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of prompts and sampling.")] = 0,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -54,6 +58,8 @@ def record(
     if outcomes not in ("visited", "full"):
         raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
     _check_controller(placement, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
+    if profile < 0:
+        raise UsageError(f"--profile is {profile}; expected 0 (off) or more steps")
     check_bundle_output(out, force=force)
     models = live.choose_models(target, draft, algorithm, sl)
     from simtool.engine.losslessness import sampling_bias
@@ -66,7 +72,14 @@ def record(
     served = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts).load(models.target)
     console.note(live.shapes(served))
     with live.open_session(
-        device, models, concurrency, served, dtype=dtype, sampling=sampling, kv=(kv_blocks, block_size)
+        device,
+        models,
+        concurrency,
+        served,
+        dtype=dtype,
+        sampling=sampling,
+        kv=(kv_blocks, block_size),
+        graph_rows=graph_rows,
     ) as session:
         session.check(RunPlan(served, placement))
         chosen = (predictor or "live") if placement.decides else "none"
@@ -78,6 +91,8 @@ def record(
         session.warm_up(plan)
         with console.progress(f"recording {placement.name}", total=len(served)) as done:
             session.record(out, plan, force=force, progress=done, details={"command": command_line()})
+        if profile:
+            session.profile(out.with_name(out.name + ".profile"), plan, profile)
     if outcomes == "full":
         from simtool.cli.fill import fill_bundle
 

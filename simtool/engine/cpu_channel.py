@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +55,12 @@ class Download(NamedTuple):
     room: int
 
 
+class Profile(NamedTuple):
+    """Command, without a report: profile into this folder from here on; None ends it."""
+
+    folder: Path | None
+
+
 class Close(NamedTuple):
     """Command: stop."""
 
@@ -80,7 +87,7 @@ class Failed(NamedTuple):
     traceback: str
 
 
-Command = Upload | Launch | Download | Close
+Command = Upload | Launch | Download | Profile | Close
 Report = Ready | Done | Failed
 
 

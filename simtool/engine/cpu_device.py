@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.engine import cpu_channel
-from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Field, Launch, Ready, Ring, Upload
+from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Field, Launch, Profile, Ready, Ring, Upload
 from simtool.engine.device import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.errors import DeviceError, SimtoolError
@@ -61,6 +61,7 @@ class CpuDevice:
 
     name = "cpu"
     executors = ONE_EXECUTOR
+    clock = "CLOCK_MONOTONIC of the host, shared by the device process"
 
     def __init__(self, spec: RunnerSpec) -> None:
         cpu_channel.check_clock()
@@ -116,6 +117,18 @@ class CpuDevice:
             self._receive()
         timings, self._timings = self._timings, []
         return timings
+
+    def start_profile(self, folder: Path) -> None:
+        """Profile the device process."""
+        self._commands.send(Profile(folder))
+
+    def stop_profile(self) -> None:
+        """Let the device process write its profile; it does so before any later work."""
+        self._commands.send(Profile(None))
+
+    def clock_facts(self) -> dict[str, object]:
+        """Return that nothing was mapped."""
+        return {"mapping": "none: both processes read one clock", "offset_uncertainty_ns": 0}
 
     def close(self) -> None:
         """Stop the process and free the shared memory. Safe to call twice."""

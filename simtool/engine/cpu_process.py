@@ -6,6 +6,7 @@ import signal
 import traceback
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -20,6 +21,7 @@ from simtool.engine.cpu_channel import (
     Failed,
     Field,
     Launch,
+    Profile,
     Ready,
     Upload,
     clock_ns,
@@ -27,6 +29,7 @@ from simtool.engine.cpu_channel import (
     size_of,
     store,
 )
+from simtool.engine.profiling import TorchProfile
 from simtool.engine.runner import Runner, load_runner, to_numpy
 from simtool.engine.spec import RunnerSpec
 from simtool.errors import DeviceError
@@ -49,6 +52,7 @@ def serve(spec: RunnerSpec, commands: Connection, reports: Connection, staging: 
 
 
 def _work(runner: Runner, commands: Channel, reports: Channel, staging: SharedMemory, results: SharedMemory) -> None:
+    profile: TorchProfile | None = None
     while True:
         command: Command = commands.receive()
         start_ns = clock_ns()
@@ -61,6 +65,13 @@ def _work(runner: Runner, commands: Channel, reports: Channel, staging: SharedMe
                 runner.run(command.work)
             case Download():
                 fields = _read_back(runner, command, results)
+            case Profile(folder=Path() as folder):
+                profile = TorchProfile("cpu", folder)
+                continue
+            case Profile():
+                assert profile is not None, "the host ends only what it started"
+                profile.stop()
+                continue
             case Close():
                 return
         reports.send(Done(start_ns, clock_ns(), fields))

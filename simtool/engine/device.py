@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -59,6 +60,7 @@ class Device(Protocol):
     """One accelerator, or the other CPU core, running one Runner.
 
     name: "cpu", "cuda", ... hardware: what the machine calls it. info: what the host must know of the models.
+    clock: what its times count from, in words.
     now_ns: the host's clock, the one that `timings` are on. executors: lane -> what runs it in order; lanes of one
     executor never overlap. pids: helper processes, whose CPU time is the run's own.
     """
@@ -66,6 +68,7 @@ class Device(Protocol):
     name: str
     hardware: str
     info: RunnerInfo
+    clock: str
     now_ns: Callable[[], int]
     executors: Mapping[str, str]
     pids: tuple[int, ...]
@@ -91,6 +94,15 @@ class Device(Protocol):
     def timings(self) -> list[WorkTiming]:
         """Return the timings of work known to be done since the last call, in order; never blocks."""
 
+    def start_profile(self, folder: Path) -> None:
+        """Profile all device work from here on with the framework's own profiler, into a folder."""
+
+    def stop_profile(self) -> None:
+        """End the profile and write it."""
+
+    def clock_facts(self) -> dict[str, object]:
+        """Return how device times came onto the host's clock and how well, for the manifest."""
+
     def close(self) -> None:
         """Release the device; later calls are errors."""
 
@@ -105,11 +117,15 @@ DEVICE_NAMES = ("cpu", "cuda", "npu")
 def open_device(name: str, spec: RunnerSpec) -> Device:
     """Open a device by name and load the models onto it; blocks until it is ready to work.
 
+    name: cpu, cuda or npu (the current one), cuda:1, npu:0, or auto: the accelerator if there is one, else cpu.
     Raises UsageError for an unknown name, DeviceError for an absent device, CheckpointError and CapacityError for
     models that it cannot run.
     """
-    if name not in DEVICE_NAMES:
-        raise UsageError(f"unknown device {name!r}; expected one of {', '.join(DEVICE_NAMES)}")
+    if name == "auto":
+        from simtool.engine.stream_device import find_any  # noqa: PLC0415
+
+        name = find_any() or "cpu"
+    check_device_name(name)
     if name == "cpu":
         from simtool.engine.cpu_device import CpuDevice  # noqa: PLC0415  each device imports only what it needs
 
@@ -117,6 +133,15 @@ def open_device(name: str, spec: RunnerSpec) -> Device:
     from simtool.engine.stream_device import StreamDevice  # noqa: PLC0415
 
     return StreamDevice(name, spec)
+
+
+def check_device_name(name: str) -> None:
+    """Raise UsageError for a text that names no device."""
+    kind, colon, index = name.partition(":")
+    if kind not in DEVICE_NAMES:
+        raise UsageError(f"unknown device {name!r}; expected one of {', '.join(DEVICE_NAMES)}, auto, or such as npu:0")
+    if colon and (kind == "cpu" or not index.isdecimal()):
+        raise UsageError(f"device {name!r}: only cuda and npu take an index, a whole number: such as npu:0")
 
 
 def as_array(name: str, values: HostArray) -> NDArray[np.generic]:

@@ -45,16 +45,17 @@ def run(
     prompts: Iterable[Prompt],
     context_tokens: int,
     progress: Callable[[int], None] = lambda finished: None,
+    most_steps: int | None = None,
 ) -> RunResult:
     """Serve every prompt and return the result; `progress` hears how many requests are finished.
 
-    context_tokens: positions the models can hold. Raises CapacityError before anything runs when a prompt cannot
-    fit them or the KV cache.
+    context_tokens: positions the models can hold. most_steps: stop after so many, whatever is left to do. Raises
+    CapacityError before anything runs when a prompt cannot fit them or the KV cache.
     """
     result = RunResult(start_ns=worker.recorder.now_ns())
     for prompt in prompts:
         _enqueue(worker, prompt, context_tokens, result)
-    while not worker.scheduler.idle:
+    while not worker.scheduler.idle and (most_steps is None or result.steps < most_steps):
         _await_arrival(worker)
         s = worker.step(result.steps, worker.recorder.now_ns())
         worker.recorder.end_step(s, worker.device.timings())

@@ -99,8 +99,21 @@ class Session:
             result = self.run(plan, recorder, progress)
             use = meter.stop()
             machine = use.to_dict() if use else None
-            writer.close(details={**writer.manifest.details, "machine": machine})
+            clock = self.device.clock_facts()
+            writer.close(details={**writer.manifest.details, "machine": machine, "clock": clock})
         return result
+
+    def profile(self, folder: Path, plan: RunPlan, steps: int) -> None:
+        """Run the plan's first steps again under the framework's profiler, into a folder; nothing is recorded.
+
+        A run of its own, because a profiler lengthens what it watches.
+        """
+        if steps < 1:
+            raise UsageError(f"{steps} steps to profile; expected 1 or more")
+        self.device.start_profile(folder)
+        worker = self._worker(plan, Recorder(self.device.now_ns))
+        run(worker, plan.prompts, self.info.max_tokens, most_steps=steps)
+        self.device.stop_profile()
 
     def check(self, plan: RunPlan) -> None:
         """Raise UsageError or CapacityError for a plan that cannot run, before a folder is made."""
@@ -152,7 +165,7 @@ class Session:
             controller=asdict(plan.controller),
             sampling=sampling,
             seed=self.seed,
-            clock="CLOCK_MONOTONIC of the host, shared by the device process",
+            clock=self.device.clock,
             warnings=list(self.warnings),
             details={
                 "dtype": spec.dtype,

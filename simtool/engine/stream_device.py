@@ -1,28 +1,32 @@
 """An accelerator in this process: three streams, events with times, copies through pinned memory.
 
 Written against torch's device-agnostic API (torch.accelerator, torch.Stream, torch.Event), so cuda and npu share it.
-Events tell only how far apart they are: an anchor event, whose host time is known, puts them on the host's clock.
+Events tell only how far apart they are: anchor events, whose host time is known, put them on the host's clock.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from simtool.engine.clock import Anchor, ClockMap
 from simtool.engine.device import EXECUTOR_PER_LANE, Event, HostArray, WorkTiming, as_array
+from simtool.engine.profiling import TorchProfile
 from simtool.engine.runner import load_runner
 from simtool.engine.spec import RunnerSpec
 from simtool.errors import DeviceError
 from simtool.step.ops import Lane
-from simtool.units import NS_PER_MS, NS_PER_S
+from simtool.units import NS_PER_S
 
 #: Event distances are float32 milliseconds and the two clocks drift: a fresh anchor keeps both errors below a us.
 _ANCHOR_LASTS_NS = NS_PER_S // 4
@@ -58,20 +62,24 @@ class StreamDevice:
 
     executors = EXECUTOR_PER_LANE
     pids: tuple[int, ...] = ()
+    clock = "CLOCK_MONOTONIC of the host; device events are mapped onto it, see details.clock"
 
     def __init__(self, name: str, spec: RunnerSpec) -> None:
-        self.name = name
         self._device = _find(name)
-        self.hardware = str(torch.get_device_module(self._device).get_device_name())
+        self.name = self._device.type
+        torch.accelerator.set_device_index(self._device.index)
+        self.hardware = str(torch.get_device_module(self._device).get_device_name(self._device))
         self.now_ns: Callable[[], int] = time.perf_counter_ns
-        self._runner = load_runner(spec, name)
+        self._runner = load_runner(spec, str(self._device))
         self.info = self._runner.info
         torch.accelerator.synchronize()
         self._streams = {lane: torch.Stream(self._device) for lane in (Lane.PREPARE, Lane.COMPUTE, Lane.COPY)}
         self._running: dict[int, _Work] = {}
         self._issued = 0
         self._closed = False
-        self._anchor, self._anchor_ns = self._new_anchor()
+        self._clock = ClockMap()
+        self._anchor: torch.Event | None = None
+        self._take_anchor()
 
     def upload(self, work: str, flow: int, arrays: Mapping[str, HostArray], after: Sequence[Event] = ()) -> Event:
         """Pin the arrays and copy them on the prepare stream."""
@@ -120,9 +128,22 @@ class StreamDevice:
         timings = [self._timing(work) for work in finished]
         for work in finished:
             del self._running[work.event.index]
-        if not self._running and not self._closed and self.now_ns() - self._anchor_ns > _ANCHOR_LASTS_NS:
-            self._anchor, self._anchor_ns = self._new_anchor()
+        if not self._running and not self._closed and self.now_ns() - self._anchored_ns > _ANCHOR_LASTS_NS:
+            self._take_anchor()
         return timings
+
+    def start_profile(self, folder: Path) -> None:
+        """Profile this process and its device."""
+        self._profile = TorchProfile(self.name, folder)
+
+    def stop_profile(self) -> None:
+        """Wait for what runs, end the profile and write it."""
+        torch.accelerator.synchronize()
+        self._profile.stop()
+
+    def clock_facts(self) -> dict[str, object]:
+        """Return offset and drift of the two clocks, and what they are known to."""
+        return self._clock.to_dict()
 
     def close(self) -> None:
         """Wait for what runs and refuse later work."""
@@ -150,39 +171,57 @@ class StreamDevice:
         return running
 
     def _timing(self, work: _Work) -> WorkTiming:
-        start_ns, end_ns = (
-            self._anchor_ns + round(self._anchor.elapsed_time(event) * NS_PER_MS) for event in (work.start, work.end)
-        )
+        assert self._anchor is not None
+        start_ns, end_ns = (self._clock.host_ns(self._anchor.elapsed_time(event)) for event in (work.start, work.end))
         event = work.event
         return WorkTiming(event.flow, event.work, event.lane, start_ns, end_ns, work.bytes)
 
-    def _new_anchor(self) -> tuple[torch.Event, int]:
+    def _take_anchor(self) -> None:
         """An event and its time on the host's clock: the tightest of a few tries, taken on an idle stream."""
         stream = self._streams[Lane.COMPUTE]
-        best: tuple[int, torch.Event, int] | None = None
+        tries: list[tuple[int, int, torch.Event]] = []
         for _ in range(_ANCHOR_TRIES):
             event = self._timed_event()
             before_ns = self.now_ns()
             event.record(stream)
             event.synchronize()
-            width_ns = self.now_ns() - before_ns
-            if best is None or width_ns < best[0]:
-                best = (width_ns, event, before_ns + width_ns // 2)
-        assert best is not None
-        return best[1:]
+            tries.append((self.now_ns() - before_ns, before_ns, event))
+        width_ns, before_ns, event = min(tries, key=lambda one: one[0])
+        since_last_ms = self._anchor.elapsed_time(event) if self._anchor is not None else 0.0
+        self._clock.add(Anchor(before_ns + width_ns // 2, width_ns, since_last_ms))
+        self._anchor, self._anchored_ns = event, before_ns
 
     def _timed_event(self) -> torch.Event:
         return torch.Event(self._device, enable_timing=True)
 
 
-def _find(name: str) -> torch.device:
-    if name == "npu" and importlib.util.find_spec("torch_npu") is not None:
-        importlib.import_module("torch_npu")
+def find_any() -> str | None:
+    """Return the kind of the accelerator that torch sees, or None."""
+    _import_npu()
     found = torch.accelerator.current_accelerator(check_available=True)
-    if found is None or found.type != name:
+    return found.type if found is not None and found.type in ("cuda", "npu") else None
+
+
+def _find(name: str) -> torch.device:
+    """The device of that name, with its index. Raises DeviceError when it is not there."""
+    kind, _, index = name.partition(":")
+    if kind == "npu":
+        _import_npu()
+    found = torch.accelerator.current_accelerator(check_available=True)
+    if found is None or found.type != kind:
         have = f"torch sees {found.type!r}" if found is not None else "torch sees no accelerator"
-        raise DeviceError(f"device {name!r} is not there ({have}); use --device cpu, or install its driver and torch")
-    return torch.device(name, torch.accelerator.current_device_index())
+        raise DeviceError(f"device {name!r} is not there ({have}); use --device cpu, or see simtool doctor")
+    count = torch.accelerator.device_count()
+    if index and int(index) >= count:
+        raise DeviceError(f"device {name!r} is not there; {kind}:0 to {kind}:{count - 1} are")
+    return torch.device(kind, int(index) if index else torch.accelerator.current_device_index())
+
+
+def _import_npu() -> None:
+    """Let torch know of NPUs where the package is installed and can be imported."""
+    if importlib.util.find_spec("torch_npu") is not None:
+        with contextlib.suppress(ImportError, OSError):  # without CANN: torch then sees no NPU, and doctor says why
+            importlib.import_module("torch_npu")
 
 
 def _readable(dtype: torch.dtype) -> torch.dtype:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -58,6 +59,7 @@ class TimedDevice:
 
     name = "timed"
     hardware = "virtual clock"
+    clock = "virtual ns"
     pids: tuple[int, ...] = ()
 
     def __init__(
@@ -110,6 +112,17 @@ class TimedDevice:
         while self._reported < len(self._timings) and self._timings[self._reported].end_ns <= now_ns:
             self._reported += 1
         return self._timings[first : self._reported]
+
+    def start_profile(self, folder: Path) -> None:
+        """Raise DeviceError: there is no device to profile."""
+        raise DeviceError("a device on a virtual clock has nothing to profile")
+
+    def stop_profile(self) -> None:
+        """Nothing was started."""
+
+    def clock_facts(self) -> dict[str, object]:
+        """Return that nothing was mapped."""
+        return {"mapping": "none: device times are computed on the virtual clock"}
 
     def close(self) -> None:
         """Refuse later work."""

@@ -13,14 +13,27 @@ from tests.engine.driving import generate
 
 
 def test_unknown_device_names_the_known_ones():
-    with pytest.raises(UsageError, match="unknown device 'tpu'; expected one of cpu, cuda, npu"):
+    with pytest.raises(UsageError, match="unknown device 'tpu'; expected one of cpu, cuda, npu, auto"):
         open_device("tpu", golden.spec("dspark_b7"))
 
 
-@pytest.mark.parametrize("name", ["cuda", "npu"])
+@pytest.mark.parametrize("name", ["cpu:0", "npu:", "cuda:x", "npu:-1"])
+def test_only_accelerators_take_an_index(name):
+    with pytest.raises(UsageError, match="only cuda and npu take an index"):
+        open_device(name, golden.spec("dspark_b7"))
+
+
+def test_auto_takes_the_accelerator_or_the_cpu():
+    device = open_device("auto", golden.spec("dspark_b7", slots=1))
+    found = torch.accelerator.current_accelerator(check_available=True)
+    assert device.name == (found.type if found is not None else "cpu")
+    device.close()
+
+
+@pytest.mark.parametrize("name", ["cuda", "npu", "cuda:0", "npu:1"])
 def test_absent_device_is_one_clear_line(name):
     found = torch.accelerator.current_accelerator(check_available=True)
-    if found is not None and found.type == name:
+    if found is not None and found.type == name.partition(":")[0]:
         pytest.skip(f"{name} is there")
     with pytest.raises(DeviceError, match=f"device '{name}' is not there"):
         open_device(name, golden.spec("dspark_b7"))
