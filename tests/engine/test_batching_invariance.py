@@ -22,14 +22,6 @@ POOL = random_prompts(8, [*range(1, 21), 3, 7, 8, 14])
 PRUNES = {"zero": zero, "full": full}
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def spec(name="dspark_b7", block_size=4, **changes):
     blocks = SLOTS * -(-CONTEXT // block_size)
     fields = {"dtype": "float64", "block_size": block_size, "kv_blocks": blocks, "context_tokens": CONTEXT, **changes}
