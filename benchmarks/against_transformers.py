@@ -3,10 +3,13 @@
     python benchmarks/against_transformers.py --target FOLDER --draft FOLDER
 
 Both decode greedily, `--new-tokens` from each prompt whatever is an end token, in float32. The engine drafts and
-verifies (one torch thread in the device process, and the host); transformers decodes one token a step, once with one
-thread and once with all cores. Turns are taken in rotating order; the ratio is the engine's tokens per second over
-the better of the two, with a bootstrap interval over rounds (Efron & Tibshirani 1993). `agree`: prompts whose tokens
-are the same from both.
+verifies (one torch thread in the device process, and the host), once at full width and once under `--policy` with its
+predictor timed first; transformers decodes one token a step, once with one thread and once with all cores. Turns are
+taken in rotating order; the ratio is tokens per second under `--policy` over the better transformers, with a bootstrap
+interval over rounds (Efron & Tibshirani 1993). `agree`: prompts whose tokens are the same from all.
+
+What decides: a verify runs N+1 rows where `generate` runs one. On one core, where rows cost arithmetic, drafting
+pays by the tokens it gets accepted; that is a property of the pair, so the mean tokens a step stand beside the speeds.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +28,15 @@ import torch
 from scipy import stats
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from simtool.engine.device import open_device
+from simtool.cli.live import live_predictor
+from simtool.engine.device import WorkTiming, open_device
 from simtool.engine.engine import Prompt
 from simtool.engine.inputs import stdlib_prompts
 from simtool.engine.machine import MachineMeter
+from simtool.engine.recorder import Recorder, StepFacts
 from simtool.engine.session import RunPlan, Session
 from simtool.engine.spec import RunnerSpec
+from simtool.step.controller import ControllerSettings
 from simtool.step.placement import BUILT_IN
 
 CONFIDENCE = 0.95
@@ -47,6 +54,7 @@ class Result:
     new_tokens: int
     rounds: int
     tokens_per_s: dict[str, float]
+    tokens_per_step: dict[str, float]
     ratio: float
     low: float
     high: float
@@ -54,10 +62,28 @@ class Result:
     others_share: float | None
 
 
-def engine(session: Session, prompts: Sequence[Prompt]) -> Outputs:
-    """Serve the batch in this repository's engine, every draft verified."""
-    result = session.run(RunPlan(prompts, BUILT_IN["static"]))
-    return [result.output_ids[prompt.request_id] for prompt in prompts]
+def engine(session: Session, plan: RunPlan) -> Outputs:
+    """Serve the batch in this repository's engine."""
+    return [facts.output_ids for facts in session.run(plan).requests.values()]
+
+
+def tokens_per_step(session: Session, plan: RunPlan) -> float:
+    """Mean tokens that one sequence gets from one decode step, first tokens left out."""
+    counted = Emitted(session.device.now_ns)
+    session.run(plan, counted)
+    return counted.tokens / counted.sequence_steps
+
+
+class Emitted(Recorder):
+    """Counts emitted tokens over decode steps of a sequence."""
+
+    tokens = sequence_steps = 0
+
+    def end_step(self, s: StepFacts, timings: Sequence[WorkTiming]) -> None:
+        """Add one step."""
+        if not s.prefill:
+            self.tokens += sum(map(len, s.emitted))
+            self.sequence_steps += len(s.emitted)
 
 
 @torch.inference_mode()
@@ -87,10 +113,10 @@ def measure(
     return seconds, outputs
 
 
-def judge(seconds: dict[str, list[float]]) -> tuple[float, float, float]:
-    """Return the engine's speed over the best other's, and the ends of its interval."""
-    ours = np.array(seconds["engine"])
-    best = np.array(min((times for name, times in seconds.items() if name != "engine"), key=np.mean))
+def judge(seconds: dict[str, list[float]], ours_name: str) -> tuple[float, float, float]:
+    """Return the named contender's speed over the best transformers', and the ends of its interval."""
+    ours = np.array(seconds[ours_name])
+    best = np.array(min((times for name, times in seconds.items() if name.startswith("transformers")), key=np.mean))
     interval = stats.bootstrap(
         (ours, best), lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
         confidence_level=CONFIDENCE, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0),
@@ -106,36 +132,36 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=10)
-    given = parser.parse_args()
+    parser.add_argument("--policy", choices=[name for name in BUILT_IN if name != "static"], default="lag-overlap")
+    parser.add_argument("--sl", type=int, default=None)
+    print(json.dumps(asdict(compare(parser.parse_args())), indent=2))
+
+
+def compare(given: argparse.Namespace) -> Result:
+    """Run every contender in turns."""
     prompts = stdlib_prompts(given.target, given.batch, 0, PROMPT_TOKENS, given.new_tokens)
     context = PROMPT_TOKENS[1] + given.new_tokens + 32
-    spec = RunnerSpec(given.target, given.draft, given.batch, given.batch * -(-context // 16), context_tokens=context)
+    blocks = given.batch * -(-context // 16)
+    spec = RunnerSpec(given.target, given.draft, given.batch, blocks, drafts=given.sl, context_tokens=context)
     model = AutoModelForCausalLM.from_pretrained(given.target, dtype=torch.float32).eval()
     cores = os.cpu_count() or 1
     with Session(open_device("cpu", spec), spec) as session:
-        worker_stop = session.info.eos_token_ids
-        if worker_stop:
-            print(f"note: the engine stops at {worker_stop}; agreement is counted up to there")
-        meter = MachineMeter(session.device.pids)
+        controller = ControllerSettings(live_predictor(session))
+        plans = {f"engine, {name}": RunPlan(prompts, BUILT_IN[name], controller) for name in ("static", given.policy)}
         contenders: dict[str, Callable[[], Outputs]] = {
-            "engine": lambda: engine(session, prompts),
-            "transformers, 1 thread": lambda: generate(model, prompts, 1),
-            f"transformers, {cores} threads": lambda: generate(model, prompts, cores),
+            **{name: partial(engine, session, plan) for name, plan in plans.items()},
+            **{f"transformers, {n} threads": partial(generate, model, prompts, n) for n in sorted({1, cores})},
         }
+        meter = MachineMeter(session.device.pids)
         seconds, outputs = measure(contenders, given.rounds)
         use = meter.stop()
-    theirs = outputs["transformers, 1 thread"]
-    same = sum(a == b[: len(a)] for a, b in zip(outputs["engine"], theirs, strict=True))
+        emitted = {name: tokens_per_step(session, plan) for name, plan in plans.items()}
+    *_, theirs = outputs.values()
+    same = [all(out[i] == theirs[i][: len(out[i])] for out in outputs.values()) for i in range(given.batch)]
     speeds = {name: sum(map(len, outputs[name])) / float(np.mean(times)) for name, times in seconds.items()}
-    ratio, low, high = judge(seconds)
-    print(
-        json.dumps(
-            asdict(
-                Result(given.batch, given.new_tokens, given.rounds, speeds, ratio, low, high,
-                       f"{same} of {given.batch}", use.others if use else None)
-            ),
-            indent=2,
-        )
+    return Result(
+        given.batch, given.new_tokens, given.rounds, speeds, emitted, *judge(seconds, f"engine, {given.policy}"),
+        f"{sum(same)} of {given.batch}", use.others if use else None,
     )  # fmt: skip
 
 
