@@ -1,156 +1,125 @@
-"""What waited for what inside a step: a graph over its host segments and its device work.
+"""What waited for what: edges from work that had to be ready to the work that could then start.
 
-Edges, each from the work that had to be ready to the work that could then start:
-program order on the host, order on a stream, a launch to its device work, device work to the device work that
-needs its data (the op catalogue's needs and gives), and device work to the host segment that waited for it.
+Program order on the host, order on an executor, a launch to its device work, an op's device work in launch order,
+device work to the device work that needs its data (the op catalogue's needs and gives), and device work to the host
+segment that waited for it. Edges stay inside a step and point from earlier nodes to later ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from simtool.step.ops import CATALOGUE, Lane
+import numpy as np
 
+from simtool.analysis.nodes import Ints, Nodes
+from simtool.step.ops import CATALOGUE
 
-@dataclass(frozen=True)
-class Piece:
-    """One row of the `events` table, as plain values."""
-
-    step: int
-    op: str
-    lane: str
-    start_ns: int
-    end_ns: int
-    wait_start_ns: int | None
-    wait_end_ns: int | None
-    flow: int
-
-
-@dataclass
-class Node:
-    """A host segment or one piece of device work. A blocking op is two segments: up to its wait, and after it.
-
-    edges: (index of the node waited for, when that one was ready). They point to earlier nodes only.
-    """
-
-    op: str
-    lane: str
-    start_ns: int
-    end_ns: int
-    edges: list[tuple[int, int]] = field(default_factory=list)
-
-    @property
-    def on_host(self) -> bool:
-        """Whether the host thread ran it."""
-        return self.lane == Lane.HOST.value
-
-    def binding(self) -> tuple[int, int] | None:
-        """Return the edge that was ready last; a tie goes to the device, whose back-to-back work leaves no gap."""
-        return max(self.edges, key=lambda edge: edge[1], default=None)
-
-
-@dataclass
-class StepGraph:
-    """The nodes of one step, in an order in which every edge points backwards, and its last host segment."""
-
-    nodes: list[Node]
-    last_host: int | None
-
-
-def build_graph(pieces: Iterable[Piece], executors: Mapping[str, str], carried: list[Piece]) -> StepGraph:
-    """Build the graph of one step.
-
-    pieces: the step's events. executors: lane -> what runs it, one at a time in order; a lane not named runs by
-    itself. carried: device work of earlier steps that was still running when this step began.
-    """
-    entries = sorted(
-        [*(_Entry(piece, wait) for piece in pieces for wait in _segments(piece)), *(_Entry(p, False) for p in carried)],
-        key=_Entry.sort_key,
-    )
-    builder = _Builder(executors)
-    for entry in entries:
-        builder.add(entry)
-    return StepGraph(builder.nodes, builder.last_host)
-
-
-def _segments(piece: Piece) -> tuple[bool, ...]:
-    """One segment, or two (before and after the wait) for a host op that blocked."""
-    return (False, True) if piece.wait_end_ns is not None else (False,)
+_Pairs = tuple[Ints, Ints]
+_NONE = -1
 
 
 @dataclass(frozen=True)
-class _Entry:
-    piece: Piece
-    after_wait: bool
+class Graph:
+    """node, before, ready_ns: [edges], sorted by node. ready_ns: when `before` was ready, at most the node's start.
 
-    def span(self) -> tuple[int, int]:
-        piece = self.piece
-        if self.after_wait and piece.wait_end_ns is not None:
-            return piece.wait_end_ns, piece.end_ns
-        return piece.start_ns, piece.end_ns if piece.wait_start_ns is None else piece.wait_start_ns
+    binding, bound_ns: [nodes], the edge source that was ready last (-1: none) and when it was.
+    """
 
-    def sort_key(self) -> tuple[int, int, int]:
-        """By start; at a tie the launch comes before its work and the work before the segment that waited for it."""
-        rank = 2 if self.after_wait else 0 if self.piece.lane == Lane.HOST.value else 1
-        return self.span()[0], self.piece.flow, rank
+    nodes: Nodes
+    node: Ints
+    before: Ints
+    ready_ns: Ints
+    binding: Ints
+    bound_ns: Ints
 
 
-class _Builder:
-    """Adds nodes in order; each looks back for what it waited for."""
+def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> Graph:
+    """Build the graph. executors: lane -> what runs it, one at a time in order; lanes not named run by themselves."""
+    pairs = list(_Edges(nodes, executors).all())
+    node, before = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    order = np.argsort(node, kind="stable")
+    node, before = node[order], before[order]
+    ready_ns = np.minimum(nodes.end_ns[before], nodes.start_ns[node])
+    binding, bound_ns = np.full(len(nodes), _NONE), np.zeros(len(nodes), np.int64)
+    if len(node):
+        opens = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
+        bound_ns[node[opens]] = np.maximum.reduceat(ready_ns, opens)
+        latest = np.flatnonzero(ready_ns == bound_ns[node])[::-1]
+        binding[node[latest]] = before[latest]  # of several, the first edge is written last
+    return Graph(nodes, node, before, ready_ns, binding, bound_ns)
 
-    def __init__(self, executors: Mapping[str, str]) -> None:
-        self.nodes: list[Node] = []
-        self.last_host: int | None = None
-        self._executors = executors
-        self._last_on: dict[str, int] = {}
-        self._launches: dict[int, tuple[int, str]] = {}
-        self._works: dict[int, list[int]] = {}
-        self._giver_flow: dict[str, int] = {}
 
-    def add(self, entry: _Entry) -> None:
-        start, end = entry.span()
-        node = Node(entry.piece.op, entry.piece.lane, start, max(start, end))
-        if not node.on_host:
-            self._add_device(node, entry.piece.flow)
-        elif entry.after_wait:
-            self._add_after_wait(node, entry.piece)
-        else:
-            self._add_host(node, entry.piece.flow)
+class _Edges:
+    """Finds the edges of each kind; of edges that tie, those found first bind."""
 
-    def _add_device(self, node: Node, flow: int) -> None:
-        executor = self._executors.get(node.lane, node.lane)
-        self._link(node, self._last_on.get(executor))
-        for earlier in self._works.get(flow, []):
-            self._link(node, earlier)
-        launch = self._launches.get(flow)
-        if launch is not None:
-            index, op = launch
-            for need in CATALOGUE[op].needs if op in CATALOGUE else ():
-                for earlier in self._works.get(self._giver_flow.get(need, -1), []):
-                    self._link(node, earlier)
-            self._link(node, index)
-        self._last_on[executor] = self._append(node)
-        self._works.setdefault(flow, []).append(self._last_on[executor])
+    def __init__(self, nodes: Nodes, executors: Mapping[str, str]) -> None:
+        self._nodes = nodes
+        names = [executors.get(lane, lane) for lane in nodes.lane_names]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        executor = np.array([numbers[name] for name in names], np.int64)[nodes.lane]
+        work = ~nodes.on_host
+        self._works = np.flatnonzero(work)
+        self._queues = [np.flatnonzero(work & (executor == number)) for number in numbers.values()]
+        by_flow = self._works[np.argsort(nodes.flow[self._works], kind="stable")]
+        self._by_flow, self._flows = by_flow, nodes.flow[by_flow]
 
-    def _add_host(self, node: Node, flow: int) -> None:
-        self._link(node, self.last_host)
-        self.last_host = self._append(node)
-        self._launches[flow] = (self.last_host, node.op)
-        for datum in CATALOGUE[node.op].gives if node.op in CATALOGUE else ():
-            self._giver_flow[datum] = flow
+    def all(self) -> Iterator[_Pairs]:
+        """Yield (node, before) arrays."""
+        hosts, resumed = np.flatnonzero(self._nodes.on_host), np.flatnonzero(self._nodes.resumed)
+        for queue in self._queues:
+            yield self._previous(queue, queue)
+        yield self._in_flow()
+        launches = self._launches()
+        yield from self._data(*launches)
+        yield launches
+        waited = self._works_of(resumed, self._nodes.flow[resumed])
+        yield waited
+        alone = np.setdiff1d(resumed, waited[0], assume_unique=False)
+        for queue in self._queues:
+            yield self._previous(alone, queue)
+        yield self._previous(hosts, hosts)
 
-    def _add_after_wait(self, node: Node, piece: Piece) -> None:
-        works = self._works.get(piece.flow) or list(self._last_on.values())
-        for work in works:
-            self._link(node, work)
-        self._link(node, self.last_host)
-        self.last_host = self._append(node)
+    def _previous(self, nodes: Ints, among: Ints) -> _Pairs:
+        """Pair each node with the latest one before it in the same step; both sorted."""
+        place = np.searchsorted(among, nodes) - 1
+        nodes, before = nodes[place >= 0], among[place[place >= 0]]
+        same = self._nodes.step[nodes] == self._nodes.step[before]
+        return nodes[same], before[same]
 
-    def _append(self, node: Node) -> int:
-        self.nodes.append(node)
-        return len(self.nodes) - 1
+    def _in_flow(self) -> _Pairs:
+        same = self._flows[1:] == self._flows[:-1]
+        return self._by_flow[1:][same], self._by_flow[:-1][same]
 
-    def _link(self, node: Node, index: int | None) -> None:
-        if index is not None:
-            node.edges.append((index, min(self.nodes[index].end_ns, node.start_ns)))
+    def _launches(self) -> _Pairs:
+        """Pair device work with the host segment that launched it: the latest of its flow."""
+        first = np.flatnonzero(self._nodes.on_host & ~self._nodes.resumed)
+        order = np.argsort(self._nodes.flow[first], kind="stable")
+        size = len(self._nodes) + 1
+        known = self._nodes.flow[first[order]] * size + first[order]
+        place = np.searchsorted(known, self._nodes.flow[self._works] * size + self._works) - 1
+        works, found = self._works[place >= 0], first[order][place[place >= 0]]
+        same = self._nodes.flow[works] == self._nodes.flow[found]
+        return works[same], found[same]
+
+    def _data(self, works: Ints, launched_by: Ints) -> Iterator[_Pairs]:
+        """Pair device work with the work of whichever op gave what its op needs, need by need."""
+        needed = [CATALOGUE[name].needs if name in CATALOGUE else () for name in self._nodes.op_names]
+        given = [CATALOGUE[name].gives if name in CATALOGUE else () for name in self._nodes.op_names]
+        first = self._nodes.on_host & ~self._nodes.resumed
+        for place in range(max(map(len, needed), default=0)):
+            for datum in dict.fromkeys(needs[place] for needs in needed if len(needs) > place):
+                asks = np.array([needs[place : place + 1] == (datum,) for needs in needed])
+                gives = np.array([datum in gives for gives in given])
+                asking = works[asks[self._nodes.op[launched_by]]]
+                asking, givers = self._previous(asking, np.flatnonzero(first & gives[self._nodes.op]))
+                yield self._works_of(asking, self._nodes.flow[givers])
+
+    def _works_of(self, nodes: Ints, flows: Ints) -> _Pairs:
+        """Pair each node with every earlier piece of device work of a flow."""
+        low, high = (np.searchsorted(self._flows, flows, side) for side in ("left", "right"))
+        counts = high - low
+        starts = np.repeat(low - np.append(0, np.cumsum(counts)[:-1]), counts) if len(counts) else low
+        nodes, before = np.repeat(nodes, counts), self._by_flow[starts + np.arange(counts.sum())]
+        earlier = before < nodes
+        return nodes[earlier], before[earlier]
