@@ -1,0 +1,78 @@
+"""The figures of studies: what they show, and that they draw."""
+
+import numpy as np
+import polars as pl
+
+from simtool.analysis.arms import Run
+from simtool.analysis.compare import compare
+from simtool.analysis.lag_effect import LagEffect, Persistence
+from simtool.report.break_even import contours, draw_break_even
+from simtool.report.heat_map import draw_heat_map, heat_maps
+from simtool.report.lag_effect import draw_by_position, draw_loss, draw_persistence
+from simtool.report.region_map import draw_region_map
+from simtool.report.tornado import draw_tornado, shown_bars
+from simtool.study.break_even import BreakEven, Interval
+from simtool.study.cells import Cell, arm_of
+from simtool.study.regions import Region
+from simtool.study.tornado import Bar, Tornado
+
+
+def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
+    rows = [("t", "p", 7, 1, "this-step", 0.0), ("t", "p", 7, 1, "lag", 0.05), ("t", "p", 7, 8, "this-step", 0.0)]
+    gains = pl.DataFrame(rows, schema=["trace", "profile", "sl", "concurrency", "placement", "gain"], orient="row")
+    (panel,) = heat_maps(gains, "this-step")
+    assert (panel.placements, panel.concurrencies, panel.gains) == (("lag",), (1, 8), ((5.0, None),))
+    assert draw_heat_map([panel]).data[0].x == ("1", "8")
+
+
+def test_tornado_shows_what_moves_the_step():
+    bars = (Bar("target", "device", 500.0, 250.0), Bar("decide", "host", 0.0, 0.0, 40.0), Bar("idle", "host", 0.5, 0.2))
+    tornado = Tornado("lag", 8, 1_000.0, bars)
+    assert [bar.name for bar in shown_bars(tornado)] == ["target", "decide"]
+    figure = draw_tornado(tornado)
+    assert [trace.name for trace in figure.data] == ["free", "halved", "moved"]
+    assert figure.data[2].x == (None, 0.04)
+
+
+def test_contours_are_a_grid():
+    points = [
+        BreakEven(concurrency, cost, Interval(0.01 * concurrency + cost / 1e6), Interval(0.002))
+        for concurrency in (8, 1)
+        for cost in (1_000, 0)
+    ]
+    grid = contours(points)
+    assert (grid.concurrencies, grid.decisions_us) == ((1, 8), (0.0, 1.0))
+    np.testing.assert_allclose(grid.affordable, [[1.0, 1.1], [8.0, 8.1]])
+    assert grid.lost == (0.2, 0.2)
+    assert len(draw_break_even(points).layout.annotations) == 2
+
+
+def cell(name, step_ns):
+    run = Run(name, np.full(40, 4), np.full(40, step_ns), "w")
+    return Cell(name, 8, None, run, 8, 320, 100, 60, 0)
+
+
+def test_region_map_marks_ties():
+    fast, same, slow = cell("lag", 900), cell("lag-overlap", 900), cell("this-step", 1_000)
+    arms = [arm_of([each]) for each in (fast, same, slow)]
+    gain, tie = compare(arms[2], arms[0]), compare(arms[1], arms[0])
+    region = Region(
+        7, "p", 8, "lag", gain, "lag-overlap", tie, Interval(0.1), Interval(0.0), ((fast,), (same,), (slow,))
+    )
+    assert region.tied
+    assert region.cells_of("this-step") == (slow,)
+    (trace,) = draw_region_map([region], ["this-step", "lag"]).data
+    assert (trace.name, trace.text) == ("lag", ("+11.1 % ≈",))
+
+
+def test_lag_figures():
+    effects = [
+        LagEffect(lag, kind, 4, 100, 2.0, 0.8, 0.01 * lag, 0.0, 0.02, (90, 50), (80, 20))
+        for lag in (0, 1)
+        for kind in ("all", "code")
+    ]
+    loss = draw_loss(effects)
+    assert [(trace.name, trace.y) for trace in loss.data] == [("all", (0.0, 0.01)), ("code", (0.0, 0.01))]
+    assert [trace.y for trace in draw_by_position(effects).data] == [(0.8, 0.2), (0.8, 0.2)]
+    found = [Persistence(1, 10, 0.5, (0.4, None), (0.6, None)), Persistence(2, 9, None, (0.1, 0.2), (None, None))]
+    assert draw_persistence(found).data[-1].y == (0.5, None)
