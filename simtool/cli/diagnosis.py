@@ -18,6 +18,7 @@ OK, ABSENT, BROKEN = "ok", "absent", "broken"
 _CORE = ("numpy", "polars", "plotly", "rich", "scipy", "simpy", "typer")
 _PROBE_TIMEOUT_S = 120
 _MIN_PYTHON = (3, 11)
+_BLOCKING = ("ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING")
 _CANN_HOMES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 _CANN_DEFAULT = Path("/usr/local/Ascend/ascend-toolkit/latest")
 
@@ -49,6 +50,7 @@ def diagnose(environment: Mapping[str, str]) -> list[Check]:
         _python(),
         *_core_packages(),
         *_accelerator_stack(environment),
+        _launching(environment),
         _machine(),
     ]
 
@@ -143,6 +145,18 @@ def _accelerator(kind: str, names: list[str], tool: str) -> Check:
         found = f"{tool} is here, but this torch sees no {kind} device"
         return Check(kind, BROKEN, found, remedy if kind == "cuda" else "pip install 'simtool[npu]'")
     return Check(kind, ABSENT, "no device; --device cpu works")
+
+
+def _launching(environment: Mapping[str, str]) -> Check:
+    """Variables that change what the host's launches cost, and so what a recording shows."""
+    blocking = [name for name in _BLOCKING if environment.get(name, "0") not in ("", "0")]
+    if blocking:
+        found = f"{blocking[0]} is set: every launch waits for the device, and nothing overlaps"
+        return Check("launches", BROKEN, found, f"unset {blocking[0]}")
+    queue = environment.get("TASK_QUEUE_ENABLE")
+    if queue is None:
+        return Check("launches", OK, "asynchronous")
+    return Check("launches", OK, f"asynchronous; TASK_QUEUE_ENABLE={queue} (an npu's default is 1)")
 
 
 def _machine() -> Check:

@@ -18,6 +18,7 @@ from simtool.engine.spec import RunnerSpec
 from simtool.errors import UsageError
 
 _KERNEL_DTYPES = ("float16", "bfloat16")
+_HEAD_MULTIPLE = 16
 _PAGE_MULTIPLE = 16
 _LARGEST_PAGE = 512
 
@@ -74,6 +75,12 @@ def write_pages(cache: KVCache, layer: int, mapping: Tensor, keys: Tensor, value
         return
     pages = cache.pages(layer)
     npu_ops.op("npu_scatter_pa_kv_cache")(keys.contiguous(), values.contiguous(), *pages, mapping, cache_mode="Norm")
+
+
+def check_head_dim(head_dim: int) -> None:
+    """Raise UsageError for a model whose heads the NPU's attention does not take."""
+    if head_dim % _HEAD_MULTIPLE:
+        raise UsageError(f"head_dim is {head_dim}; attention on an NPU takes multiples of {_HEAD_MULTIPLE}")
 
 
 def check_spec(spec: RunnerSpec) -> None:

@@ -279,6 +279,7 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
     if kind == "npu":
         kernels = npu_attention.NpuKernels()
         for model in (target, draft):
+            npu_attention.check_head_dim(model.config.head_dim)
             npu_layers.fuse(model)
     return Runner(target, draft, spec, kernels, DeviceCapture(torch.device(device)) if spec.graph_rows else None)
 

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from simtool.cli import diagnosis
 from simtool.cli.diagnosis import ABSENT, BROKEN, OK, Check
 from simtool.cli.main import run
@@ -48,6 +50,15 @@ def test_cann_in_the_environment(tmp_path, monkeypatch):
     assert "8.2.RC1" in found.found
     gone = _named(diagnosis.diagnose({"ASCEND_HOME_PATH": str(tmp_path / "gone")}))["CANN"]
     assert gone.remedy == "unset ASCEND_HOME_PATH"
+
+
+@pytest.mark.parametrize("name", ["ASCEND_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING"])
+def test_launches_that_block_make_a_recording_worthless(name, monkeypatch):
+    monkeypatch.setattr(diagnosis, "package_version", lambda _name: None)
+    launches = _named(diagnosis.diagnose({name: "1"}))["launches"]
+    assert (launches.status, launches.remedy) == (BROKEN, f"unset {name}")
+    assert _named(diagnosis.diagnose({name: "0"}))["launches"].status == OK
+    assert "TASK_QUEUE_ENABLE=2" in _named(diagnosis.diagnose({"TASK_QUEUE_ENABLE": "2"}))["launches"].found
 
 
 def test_the_command_says_broken_with_status_1(monkeypatch, capsys):

@@ -9,7 +9,6 @@ import torch
 from simtool.engine.device import EXECUTOR_PER_LANE, ONE_EXECUTOR, as_array, open_device
 from simtool.errors import DeviceError, UsageError
 from tests.engine import golden
-from tests.engine.driving import generate
 
 
 def test_unknown_device_names_the_known_ones():
@@ -37,20 +36,6 @@ def test_absent_device_is_one_clear_line(name):
         pytest.skip(f"{name} is there")
     with pytest.raises(DeviceError, match=f"device '{name}' is not there"):
         open_device(name, golden.spec("dspark_b7"))
-
-
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
-def test_golden_tokens_on_cuda():
-    cases = golden.cases("dspark_b7")[:4]
-    device = open_device("cuda", golden.spec("dspark_b7", dtype="float64"))
-    streams = golden.streams([case["prompt"] for case in cases])
-    before_ns = device.now_ns()
-    generate(device, streams, 24, lambda step, running: [(step + s.slot) % 8 for s in running])
-    assert [s.output[:24] for s in streams] == [case["output"][:24] for case in cases]
-    timings = device.timings()
-    assert all(before_ns <= timing.start_ns <= timing.end_ns <= device.now_ns() for timing in timings)
-    device.close()
 
 
 def test_lanes_of_one_executor_and_of_streams():

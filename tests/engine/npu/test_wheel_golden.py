@@ -13,7 +13,7 @@ import torch
 
 from simtool.engine import npu_layers
 from simtool.engine.checkpoint import load_draft, load_target
-from simtool.engine.npu_attention import NpuKernels, check_spec
+from simtool.engine.npu_attention import NpuKernels, check_head_dim, check_spec
 from simtool.engine.runner import Runner
 from simtool.engine.spec import RunnerSpec
 from simtool.engine.timed_device import TimedDevice, same_durations
@@ -126,3 +126,5 @@ def test_a_replay_that_is_not_rebound_goes_wrong():
 def test_what_the_kernels_do_not_take_is_refused(changes, complaint):
     with pytest.raises(UsageError, match=complaint):
         check_spec(golden.spec("dspark_b7", **changes))
+    with pytest.raises(UsageError, match="head_dim is 24; attention on an NPU takes multiples of 16"):
+        check_head_dim(24)
