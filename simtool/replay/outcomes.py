@@ -7,8 +7,11 @@ every placement. Where the trace holds none, strict mode refuses and resample mo
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import polars as pl
 
 from simtool.errors import TraceError
 from simtool.replay.scenario import OutcomeMode
@@ -26,12 +29,22 @@ class Outcome:
     match_run: int | None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Request:
-    """One request's outcomes by anchor, and the anchors whose match run is known, in order."""
+    """One request's outcomes. rows: by anchor, the row of `table`; outcomes are made when asked for, they are many."""
 
-    by_anchor: dict[int, Outcome] = field(default_factory=dict)
-    known: list[int] = field(default_factory=list)
+    table: pl.DataFrame
+    rows: Mapping[int, int]
+
+    def at(self, anchor: int) -> Outcome:
+        """The outcome at an anchor that is among the rows."""
+        return Outcome(*self.table.row(self.rows[anchor]))
+
+    @cached_property
+    def known(self) -> list[int]:
+        """Anchors whose match run is known, in order."""
+        runs = self.table["match_run"]
+        return [anchor for anchor, row in self.rows.items() if runs[row] is not None]
 
 
 class Outcomes:
@@ -39,6 +52,7 @@ class Outcomes:
 
     def __init__(self, bundle: Bundle, mode: OutcomeMode) -> None:
         self._mode, self._source, self._drafts = mode, bundle.path, bundle.manifest.sl
+        self._sampled = bool(bundle.manifest.sampling.get("temperature"))
         self._requests = _read(bundle)
         self.looked_up = 0
         self.substituted = 0
@@ -51,8 +65,8 @@ class Outcomes:
         Raises TraceError in strict mode when the trace does not hold it.
         """
         self.looked_up += 1
-        found = self._requests.get(request_id, _Request())
-        outcome = found.by_anchor.get(anchor)
+        found = self._requests.get(request_id, _Request(pl.DataFrame(), {}))
+        outcome = found.at(anchor) if anchor in found.rows else None
         if outcome is not None and outcome.match_run is not None:
             return outcome, outcome.match_run
         if outcome is not None and remaining < self._drafts:
@@ -62,8 +76,14 @@ class Outcomes:
         self.substituted += 1
         return _substitute(found, anchor, outcome)
 
+    @property
+    def substituted_share(self) -> float:
+        """Share of the anchors asked for that were made up for."""
+        return self.substituted / self.looked_up if self.looked_up else 0.0
+
     def _missing(self, request_id: str, anchor: int, *, known: bool) -> TraceError:
-        remedy = f"run `simtool fill {self._source}` or record with --outcomes full"
+        fill = f"run `simtool fill {self._source}` or record with --outcomes full"
+        remedy = "a sampled recording cannot be filled" if self._sampled else fill
         substitute = ", or replay with --outcomes resample" if known else ""
         return TraceError(
             f"{self._source}: request {request_id} has no outcome at anchor {anchor}, which this placement visits; "
@@ -75,7 +95,7 @@ def _substitute(found: _Request, anchor: int, outcome: Outcome | None) -> tuple[
     """The nearest anchor's outcome; where the confidence is known, the match run of the near anchor most like it."""
     middle = bisect_left(found.known, anchor)
     near = sorted(found.known[max(0, middle - _NEIGHBOURS) : middle + _NEIGHBOURS], key=lambda at: abs(at - anchor))
-    candidates = [found.by_anchor[at] for at in near[:_NEIGHBOURS]]
+    candidates = [found.at(at) for at in near[:_NEIGHBOURS]]
     if outcome is None:
         chosen = candidates[0]
         outcome = chosen
@@ -92,21 +112,22 @@ def _distance(one: Sequence[float], other: Sequence[float]) -> float:
 
 def _read(bundle: Bundle) -> dict[str, _Request]:
     """Visited and filled outcomes merged: what the timed run saw, with the match run of whichever knows it."""
-    requests: dict[str, _Request] = {}
-    columns = ("request_id", "anchor_position", "confidence", "draft_prob", "match_run")
-    rows = bundle.table("outcomes").sort("source", descending=True, maintain_order=True).select(columns)
-    for request_id, anchor, confidence, draft_prob, match_run in rows.iter_rows():
-        if len(confidence) != bundle.manifest.sl:
-            raise TraceError(
-                f"{bundle.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
-                f"{bundle.manifest.sl} drafts; the bundle is damaged"
-            )
-        by_anchor = requests.setdefault(request_id, _Request()).by_anchor
-        seen = by_anchor.get(anchor)
-        if seen is None:
-            by_anchor[anchor] = Outcome(confidence, draft_prob, match_run)
-        elif seen.match_run is None:
-            by_anchor[anchor] = replace(seen, match_run=match_run)
-    for request in requests.values():
-        request.known = sorted(at for at, outcome in request.by_anchor.items() if outcome.match_run is not None)
-    return requests
+    _check_widths(bundle)
+    key = ["request_id", "anchor_position"]
+    rows = bundle.table("outcomes").sort(*key, "source", descending=[False, False, True])
+    merged = rows.group_by(key, maintain_order=True).agg(
+        pl.col("confidence", "draft_prob").first(), pl.col("match_run").drop_nulls().first()
+    )
+    table = merged.select("confidence", "draft_prob", "match_run")
+    places = merged.select("request_id", "anchor_position").with_row_index("row")
+    by_request = places.group_by("request_id", maintain_order=True).agg("anchor_position", "row")
+    return {name: _Request(table, dict(zip(anchors, at, strict=True))) for name, anchors, at in by_request.iter_rows()}
+
+
+def _check_widths(bundle: Bundle) -> None:
+    wrong = bundle.table("outcomes").filter(pl.col("confidence").list.len() != bundle.manifest.sl)
+    for request_id, anchor, confidence in wrong.select("request_id", "anchor_position", "confidence").iter_rows():
+        raise TraceError(
+            f"{bundle.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
+            f"{bundle.manifest.sl} drafts; the bundle is damaged"
+        )
