@@ -43,6 +43,7 @@ class Summary:
     largest batch of the run): their number, emitted tokens and total time, prefill steps in between left out.
     device_idle_ns, host_busy_ns, exposed_ns: over all decode steps. Exposed is host work on the critical path with no
     device lane running; the rest of the idle time is launch and wake-up latency.
+    queued: from a request's arrival to its admission.
     offered_at[k-1], accepted_at[k-1]: rows whose k-th draft was offered, was accepted.
     """
 
@@ -65,6 +66,7 @@ class Summary:
     step: Spread
     tpot: Spread
     ttft: Spread
+    queued: Spread
     device_idle_ns: int
     host_busy_ns: int
     exposed_ns: int
@@ -150,6 +152,7 @@ def summarise(tables: Tables, executors: Mapping[str, str]) -> Summary:
         step=spread(decode["duration_ns"].to_numpy()),
         tpot=spread(_tpot_ns(requests)),
         ttft=spread((requests["first_token_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
+        queued=spread((requests["admitted_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         **_occupation(decode, tables["events"], executors),
     )
 

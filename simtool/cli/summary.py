@@ -2,31 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
 
 if TYPE_CHECKING:
+    from simtool.analysis.metrics import Summary
+    from simtool.report.numbers import Number
     from simtool.trace.bundle import Bundle
+
+
+@dataclass(frozen=True)
+class Line:
+    """One bundle in a table. more: facts for machines. open_loop: its requests arrived over time."""
+
+    facts: Mapping[str, str]
+    more: Mapping[str, object]
+    warnings: Sequence[str]
+    summary: Summary
+    open_loop: bool
 
 
 def print_summaries(bundles: Sequence[Bundle], *, json: bool) -> None:
     """Print throughput, TPOT, acceptance, step time, device idle and exposed host work of each bundle."""
+    print_lines([line_of(bundle) for bundle in bundles], json=json)
+
+
+def line_of(bundle: Bundle) -> Line:
+    """Summarise a bundle; a replay's facts say how far its outcomes can be trusted."""
     from simtool.analysis.metrics import summarise_bundle
-    from simtool.report.numbers import NUMBERS
+
+    manifest = bundle.manifest
+    policy = bundle.placement.name if manifest.placement is not None else "-"
+    facts = {"bundle": bundle.path.name, "origin": manifest.origin, "placement": policy}
+    more: dict[str, object] = {}
+    if manifest.origin == "replayed":
+        facts["outcomes"] = str(manifest.details.get("outcomes", "-"))
+        names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
+        more = {name: manifest.details[name] for name in names if name in manifest.details}
+        more |= {"seed": manifest.seed, "warnings": manifest.warnings}
+    arrivals = bundle.table("requests")["arrival_ns"]
+    return Line(facts, more, manifest.warnings, summarise_bundle(bundle), arrivals.n_unique() > 1)
+
+
+def print_lines(lines: Sequence[Line], *, json: bool) -> None:
+    """Print a line a bundle; how long requests waited comes in a table of its own, where they arrived over time."""
+    from simtool.report.numbers import NUMBERS, WAITS
+
+    if json:
+        console.emit_json([as_json(line) for line in lines])
+        return
+    _print(lines, NUMBERS)
+    if any(line.open_loop for line in lines):
+        _print(lines, WAITS)
+
+
+def as_json(line: Line) -> dict[str, object]:
+    """Return a line for machines: facts and every number."""
+    from simtool.report.numbers import NUMBERS, WAITS
+
+    numbers = {number.key: number.get(line.summary) for number in (*NUMBERS, *WAITS)}
+    return {**line.facts, **line.more, **numbers}
+
+
+def _print(lines: Sequence[Line], numbers: Sequence[Number]) -> None:
     from simtool.report.terminal import table
 
-    summaries = [summarise_bundle(bundle) for bundle in bundles]
-    pairs = list(zip(bundles, summaries, strict=True))
-    if json:
-        console.emit_json([{**_facts(bundle), **{n.key: n.get(summary) for n in NUMBERS}} for bundle, summary in pairs])
-        return
-    rows = [(*_facts(bundle).values(), *(number.text(summary) for number in NUMBERS)) for bundle, summary in pairs]
-    heads = ("bundle", "origin", "placement", *(number.name for number in NUMBERS))
-    console.stdout().print(table("", heads, rows, numbers_from=3))
-
-
-def _facts(bundle: Bundle) -> dict[str, str]:
-    policy = bundle.placement.name if bundle.manifest.placement is not None else "-"
-    return {"bundle": bundle.path.name, "origin": bundle.manifest.origin, "placement": policy}
+    heads = list(dict.fromkeys(name for line in lines for name in line.facts))
+    rows = [
+        (*(line.facts.get(head, "-") for head in heads), *(number.text(line.summary) for number in numbers))
+        for line in lines
+    ]
+    columns = (*heads, *(number.name for number in numbers))
+    console.stdout().print(table("", columns, rows, numbers_from=len(heads)))

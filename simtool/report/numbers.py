@@ -31,8 +31,11 @@ class Number:
         values = [value for run in runs if (value := self.get(run)) is not None]
         if not values or len(values) < len(runs):
             return "-"
-        mean = sum(values) / len(values)
-        return format_ns(mean) if self.pattern is None else format(mean, self.pattern)
+        return self.write(sum(values) / len(values))
+
+    def write(self, value: float) -> str:
+        """Return a value of this number as people read it."""
+        return format_ns(value) if self.pattern is None else format(value, self.pattern)
 
 
 NUMBERS = (
@@ -46,4 +49,12 @@ NUMBERS = (
     Number("step", lambda s: s.step.mean_ns),
     Number("device idle/step", lambda s: s.device_idle_per_step_ns),
     Number("host exposed/step", lambda s: s.exposed_per_step_ns),
+)
+
+#: What requests wait for. Only where they arrive over time: in a closed loop all but the first few queue by design.
+WAITS = (
+    Number("queued p50", lambda s: s.queued.p50_ns if s.queued.count else None),
+    Number("queued p99", lambda s: s.queued.p99_ns if s.queued.count else None),
+    Number("TTFT p50", lambda s: s.ttft.p50_ns if s.ttft.count else None),
+    Number("TTFT p99", lambda s: s.ttft.p99_ns if s.ttft.count else None),
 )
