@@ -1,4 +1,4 @@
-"""`simtool replay`: a recorded bundle under other placements, at calibrated costs."""
+"""`simtool replay`: a recorded bundle under other placements, at calibrated costs, or other requests with its luck."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ import typer
 
 from simtool.cli import console
 from simtool.cli.costs import costs_for
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_output, command_line
-from simtool.errors import ProfileError, UsageError
+from simtool.cli.options import ForceFlag, JsonFlag
+from simtool.cli.replaying import Outputs, Replays, report
+from simtool.errors import UsageError
 from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
 
 if TYPE_CHECKING:
     from simtool.calibrate.profile import Profile
-    from simtool.replay.run import Replay
     from simtool.replay.scenario import Arrivals, Scenario
+    from simtool.replay.workload import Workload
     from simtool.step.controller import ControllerSettings
     from simtool.trace.bundle import Bundle
 
@@ -35,25 +36,31 @@ def replay(
     lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for lag placements.")] = None,
     predictor: Annotated[str | None, typer.Option(help="Whose validate-time predictor the controller uses: trace, "
                          "profile or none; default: the trace's, or the profile's when it has none.")] = None,
-    arrivals: Annotated[str, typer.Option(help="closed, trace, or poisson:RATE (requests per second).")] = "closed",
+    requests: Annotated[Path | None, typer.Option(help="Serve the requests of this trace (Azure CSV, Mooncake JSON "
+                         "lines), with outcomes bootstrapped by request from the bundle.")] = None,
+    num_requests: Annotated[int | None, typer.Option(help="The first so many of --requests; default: all.")] = None,
+    arrivals: Annotated[str | None, typer.Option(help="closed, trace, trace:RATE (that spacing, at so many requests a "
+                         "second), or poisson:RATE; default: closed, with --requests trace.")] = None,
     outcomes: Annotated[str, typer.Option(help="strict: refuse an anchor that the trace lacks; resample: substitute "
                                                "a near one, and say how many.")] = "strict",
     noise: Annotated[str, typer.Option(help="none, or residual: resampled fit residuals, alike under every "
                                             "placement.")] = "none",
-    seed: Annotated[int | None, typer.Option(help="Seed of noise and random arrivals; default 0.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of noise, Poisson arrivals and bootstrapped outcomes; default "
+                                                  "0.")] = None,
+    seeds: Annotated[int, typer.Option(help="Replays of each placement, under so many seeds from --seed on: gives "
+                                            "intervals.")] = 1,
     kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: the trace's, grown with the "
                                                        "concurrency.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the replayed bundles, one each, named after trace and "
-                                                  "placement; default: nothing is written.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the replayed bundles, one each, named after trace, "
+                                                  "placement and seed; default: nothing is written.")] = None,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
     """Run the recorded requests again on the simulated machine, in another order, and print what it buys."""
-    placements = _placements(policy, lag)
-    paths = {p.name: (out / f"{trace.name}-{p.name}" if out else trace) for p in placements}
-    for path in paths.values() if out else ():
-        check_output(path, force=force)
-    from simtool.replay.run import replay as run
+    placements, chosen = _placements(policy, lag), _seeds(seed, seeds)
+    outputs = Outputs(out, trace.name, chosen, force) if out else None
+    if outputs:
+        outputs.check(placements)
     from simtool.replay.scenario import Scenario
     from simtool.trace.bundle import open_bundle
 
@@ -63,46 +70,49 @@ def replay(
         placements[0],
         source.manifest.concurrency if concurrency is None else concurrency,
         _controller(source, costs, predictor, placements),
-        _arrivals(arrivals),
+        _arrivals(arrivals or ("closed" if requests is None else "trace")),
         outcomes,  # type: ignore[arg-type]  # Scenario checks it
         noise,  # type: ignore[arg-type]  # Scenario checks it
-        seed or 0,
+        chosen[0],
         kv_blocks,
     )
-    _check_seed(base, seed)
-    bundles, refused = [], []
-    with console.progress("replaying", total=len(placements)) as done:
-        for index, placement in enumerate(placements):
-            try:
-                replayed = _with_command(run(source, costs, replace(base, placement=placement)))
-            except ProfileError as error:
-                if _ALL not in policy:
-                    raise
-                refused.append(f"{placement.name}: not replayed: {error}")
-                continue
-            path = paths[placement.name]
-            bundles.append(replayed.save(path, force=force) if out else replayed.bundle(path))
-            done(index + 1)
-    _report(bundles, refused, json=json)
+    seeded = seed is not None or seeds > 1
+    if seeded:
+        _check_seeds(source, base, requests)
+    workload = _workload(source, base, requests, num_requests, redraw=seeded)
+    replays = Replays(source, costs, base, placements, chosen, workload, lenient=_ALL in policy)
+    report(*replays.run(outputs), json=json)
 
 
-def _with_command(replayed: Replay) -> Replay:
-    details = {**replayed.manifest.details, "command": command_line()}
-    return replace(replayed, manifest=replace(replayed.manifest, details=details))
+def _seeds(first: int | None, count: int) -> range:
+    if count < 1:
+        raise UsageError(f"--seeds is {count}; expected 1 or more")
+    return range(first or 0, (first or 0) + count)
 
 
-def _report(bundles: list[Bundle], refused: list[str], *, json: bool) -> None:
-    from simtool.cli.summary import print_summaries
+def _check_seeds(source: Bundle, base: Scenario, requests: Path | None) -> None:
+    if requests is None and base.noise == "none" and base.arrivals.kind != "poisson" and not _sampled(source):
+        raise UsageError(
+            "--seed and --seeds have no effect where nothing is random; leave them out, or add --requests, --noise "
+            "residual or --arrivals poisson:RATE"
+        )
 
-    if bundles:
-        print_summaries(bundles, json=json)
-    for bundle in bundles:
-        for warning in bundle.manifest.warnings:
-            console.note(f"warning: {bundle.placement.name}: {warning}")
-    for line in refused:
-        console.note(line)
-    if refused:
-        raise typer.Exit(FINDING)
+
+def _sampled(source: Bundle) -> bool:
+    return bool(source.manifest.sampling.get("temperature"))
+
+
+def _workload(
+    source: Bundle, base: Scenario, requests: Path | None, limit: int | None, *, redraw: bool
+) -> Workload | None:
+    """What is served instead of the bundle's requests as recorded. redraw: sampled outcomes, one draw, are redrawn."""
+    from simtool.replay.workload import read_workload, recorded_workload
+
+    if requests is not None:
+        return read_workload(requests, limit).fitted(source, base)
+    if limit is not None:
+        raise UsageError("--num-requests has no effect without --requests; leave it out")
+    return recorded_workload(source) if redraw and _sampled(source) else None
 
 
 def _placements(policies: list[str], lag: int | None) -> list[Placement]:
@@ -143,9 +153,4 @@ def _arrivals(text: str) -> Arrivals:
     try:
         return Arrivals(kind, float(rate) if colon else None)  # type: ignore[arg-type]  # Arrivals checks it
     except ValueError as error:
-        raise UsageError(f"--arrivals is {text!r}; expected closed, trace or poisson:RATE") from error
-
-
-def _check_seed(scenario: Scenario, seed: int | None) -> None:
-    if seed is not None and scenario.noise == "none" and scenario.arrivals.kind != "poisson":
-        raise UsageError("--seed has no effect without --noise residual or --arrivals poisson:RATE; leave it out")
+        raise UsageError(f"--arrivals is {text!r}; expected closed, trace, trace:RATE or poisson:RATE") from error

@@ -7,13 +7,11 @@ luck. One draw picks the same point of the recording for every op: a slow spell 
 
 from __future__ import annotations
 
-from functools import lru_cache
-from hashlib import blake2b
-
 from simtool.calibrate.cost import Cost
 from simtool.calibrate.profile import HostCost, Profile, WorkCost
 from simtool.errors import ProfileError
 from simtool.replay.batch import StepPlan
+from simtool.replay.luck import uniform
 from simtool.replay.scenario import NoiseMode
 from simtool.step.placement import BUILT_IN
 
@@ -21,11 +19,11 @@ _BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecuti
 
 
 class Prices:
-    """Costs of a step's parts. `extrapolated` collects what was priced outside the calibrated sizes."""
+    """Costs of a step's parts, and a memory of what was priced outside the calibrated sizes."""
 
     def __init__(self, profile: Profile, noise: NoiseMode, seed: int) -> None:
         self.profile = profile
-        self.extrapolated: dict[tuple[str, str], str] = {}
+        self._farthest: dict[tuple[str, str], tuple[float, float, float]] = {}
         self._noisy, self._seed = noise == "residual", seed
 
     def host(self, kind: str, name: str) -> HostCost:
@@ -49,10 +47,22 @@ class Prices:
     def offset_ns(self, name: str, cost: Cost, plan: StepPlan) -> int:
         """Return a distance in time, which may be negative."""
         for feature in cost.outside(plan.features):
-            low, high = cost.ranges[feature]
-            line = f"{name} at {plan.features[feature]:g} {feature} (calibrated {low:g} to {high:g})"
-            self.extrapolated.setdefault((name, feature), line)
+            self._note(name, feature, plan.features[feature], cost.ranges[feature])
         return round(cost.predict(plan.features) + self._residual(cost, plan.key))
+
+    @property
+    def extrapolated(self) -> list[str]:
+        """What was priced outside the calibrated sizes, each at the size farthest out."""
+        return [
+            f"{name} at {value:g} {feature} (calibrated {low:g} to {high:g})"
+            for (name, feature), (value, low, high) in self._farthest.items()
+        ]
+
+    def _note(self, name: str, feature: str, value: float, calibrated: tuple[float, float]) -> None:
+        low, high = calibrated
+        known = self._farthest.get((name, feature))
+        if known is None or max(low - value, value - high) > max(low - known[0], known[0] - high):
+            self._farthest[name, feature] = (value, low, high)
 
     def _residual(self, cost: Cost, key: tuple[str, int]) -> int:
         residuals = cost.residuals_ns
@@ -60,16 +70,10 @@ class Prices:
             return 0
         request_id, anchor = key
         block, place = divmod(anchor, _BLOCK_TOKENS)
-        start = int(_uniform(self._seed, request_id, block) * len(residuals))
+        start = int(uniform(self._seed, request_id, block) * len(residuals))
         return residuals[(start + place) % len(residuals)]
 
     def _missing(self, kind: str, op: str) -> ProfileError:
         runs = [p.name for p in BUILT_IN.values() if any(op in str(slot).split("|") for slot in p.order)]
         pool = f"pool a recording of {' or '.join(runs)} into it" if runs else "pool a recording that runs it into it"
         return ProfileError(f"profile {self.profile.name} has no cost of {op!r} in a {kind} step; {pool}")
-
-
-@lru_cache(maxsize=4096)
-def _uniform(seed: int, request_id: str, block: int) -> float:
-    digest = blake2b(f"{seed}\0{request_id}\0{block}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64

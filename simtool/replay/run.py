@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,17 +13,19 @@ import polars as pl
 from simtool import __version__
 from simtool.calibrate.profile import Profile
 from simtool.errors import TraceError
+from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.batch import Batch, Block
 from simtool.replay.outcomes import Outcomes
 from simtool.replay.prices import Prices
 from simtool.replay.recording import Recording, RequestTimes
 from simtool.replay.scenario import Scenario
 from simtool.replay.world import World
-from simtool.step.batching import BlockPool, Request, Scheduler
+from simtool.step.batching import Request
 from simtool.trace.bundle import Bundle, write_bundle
 from simtool.trace.manifest import Manifest
 
-_BLOCK_SIZE = 16
+#: What a replay tells on of its source: the KV cache, and how requests and outcomes were drawn.
+_KEPT = ("block_size", "kv_blocks", "workload", "bootstrap")
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
     recording = Recording(
         scenario.placement.name, {request.request_id: RequestTimes(request.arrival_ns) for request in queue}
     )
-    scheduler = _scheduler(source, scenario, queue)
+    scheduler = make_scheduler(source.manifest, scenario, queue)
     totals = dict(requests.select("request_id", "output_tokens").iter_rows())
     block = Block(source.manifest.sl, source.manifest.block_width, profile.graphs)
     World(Batch(scheduler, outcomes, totals, block, scenario), prices, recording).run()
@@ -83,28 +85,6 @@ def _queue_order(source: Bundle) -> pl.DataFrame:
     return ordered.sort("admitted_ns", "slot", "request_id", nulls_last=True).drop("slot")
 
 
-def _scheduler(source: Bundle, scenario: Scenario, queue: Sequence[Request]) -> Scheduler:
-    """The live run's scheduler. A trace that does not tell its KV cache gets one that never fills."""
-    manifest, lookahead = source.manifest, source.manifest.sl + 1
-    size = _whole(manifest, "block_size") or _BLOCK_SIZE
-    recorded = _whole(manifest, "kv_blocks")
-    if scenario.kv_blocks is not None:
-        blocks = scenario.kv_blocks
-    elif recorded is not None:
-        blocks = max(recorded, -(-recorded * scenario.concurrency // max(manifest.concurrency, 1)))
-    else:
-        blocks = sum(-(-(r.prompt_tokens + r.max_new_tokens + lookahead) // size) for r in queue)
-    scheduler = Scheduler(scenario.concurrency, BlockPool(blocks, size), lookahead)
-    for request in queue:
-        scheduler.add(request)
-    return scheduler
-
-
-def _whole(manifest: Manifest, name: str) -> int | None:
-    value = manifest.details.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl.DataFrame:
     columns: dict[str, list[Any]] = {name: [] for name in RequestTimes.__dataclass_fields__}
     for request_id in requests["request_id"]:
@@ -114,7 +94,7 @@ def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl
 
 
 def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Outcomes, prices: Prices) -> Manifest:
-    kept = {name: value for name, value in source.manifest.details.items() if name in ("block_size", "kv_blocks")}
+    kept = {name: value for name, value in source.manifest.details.items() if name in _KEPT}
     return dataclasses.replace(
         source.manifest,
         origin="replayed",
@@ -136,6 +116,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
             "source_origin": source.manifest.origin,
             "profile": {"name": profile.name, **asdict(profile.provenance)},
             "scenario": scenario.to_dict(),
+            "outcomes": _outcomes_in_words(source.manifest, outcomes),
             "anchors_looked_up": outcomes.looked_up,
             "anchors_substituted": outcomes.substituted,
         },
@@ -146,14 +127,38 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
 def _warnings(source: Bundle, profile: Profile, outcomes: Outcomes, prices: Prices) -> Iterator[str]:
     if not source.manifest.complete:
         yield "the source is incomplete: only its finished requests were replayed"
-    if source.manifest.sampling.get("temperature"):
-        yield "the source sampled at temperature > 0: its outcomes are one draw, so this replay is distributional"
-    if _whole(source.manifest, "kv_blocks") is None:
+    yield from _draw_warnings(source.manifest)
+    if not tells_kv_cache(source.manifest):
         yield "the source does not tell its KV cache size: replayed as if it never fills"
     if outcomes.substituted:
-        share = outcomes.substituted / outcomes.looked_up
-        yield f"{share:.1%} of the anchors were not in the trace; near ones of the same request stand in for them"
+        yield (
+            f"{outcomes.substituted_share:.1%} of the anchors were not in the trace; near ones of the same request "
+            "stand in for them"
+        )
     if prices.extrapolated:
-        yield f"priced beyond the calibrated sizes: {'; '.join(prices.extrapolated.values())}"
+        yield f"priced beyond the calibrated sizes: {'; '.join(prices.extrapolated)}"
     for change in profile.provenance.changes:
         yield f"what-if: {change}"
+
+
+def _draw_warnings(manifest: Manifest) -> Iterator[str]:
+    """What chance decided before the replay began."""
+    workload, bootstrap = manifest.details.get("workload"), manifest.details.get("bootstrap")
+    if isinstance(workload, dict):
+        yield from map(str, workload["warnings"])
+    if isinstance(bootstrap, dict):
+        yield (
+            f"distributional: all outcomes are bootstrapped by request, {bootstrap['draws']} draws of "
+            f"{bootstrap['recorded_requests']} recorded requests with seed {bootstrap['seed']}"
+        )
+    elif manifest.sampling.get("temperature"):
+        yield "distributional: the source sampled at temperature > 0, so its outcomes are one draw"
+
+
+def _outcomes_in_words(manifest: Manifest, outcomes: Outcomes) -> str:
+    """How far the tokens can be trusted: exact; or distributional, or with a share of substitutes, or both."""
+    drawn = "bootstrap" in manifest.details or bool(manifest.sampling.get("temperature"))
+    words = ["distributional"] if drawn else []
+    if outcomes.substituted:
+        words.append(f"{outcomes.substituted_share:.1%} substituted")
+    return ", ".join(words) or "exact"

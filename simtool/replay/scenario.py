@@ -22,7 +22,8 @@ NoiseMode = Literal["none", "residual"]
 class Arrivals:
     """When requests ask to be served.
 
-    closed: all at once, each waiting for a free slot. trace: as recorded. poisson: at random, rate_per_s on average.
+    closed: all at once, each waiting for a free slot. trace: spaced as the requests' own arrivals, which a rate
+    stretches or squeezes to that many per second on average. poisson: at random, at that rate on average.
     """
 
     kind: ArrivalKind = "closed"
@@ -30,17 +31,20 @@ class Arrivals:
 
     def __post_init__(self) -> None:
         _check_choice("arrivals", self.kind, get_args(ArrivalKind))
-        if (self.kind == "poisson") != (self.rate_per_s is not None):
-            raise UsageError(
-                f"arrivals {self.kind} with a rate of {self.rate_per_s}; poisson takes a rate, others none"
-            )
+        if self.kind == "poisson" and self.rate_per_s is None:
+            raise UsageError("arrivals poisson without a rate; expected poisson:RATE, in requests per second")
+        if self.kind == "closed" and self.rate_per_s is not None:
+            raise UsageError(f"arrivals closed with a rate of {self.rate_per_s}; a closed loop has none, leave it out")
         if self.rate_per_s is not None and not 0 < self.rate_per_s < float("inf"):
             raise UsageError(f"arrival rate is {self.rate_per_s} per second; expected more than 0")
 
     def times_ns(self, recorded_ns: Sequence[int], seed: int) -> list[int]:
-        """Return the arrival of each request, in queue order, on a clock that starts at 0."""
+        """Return the arrival of each request, in queue order, on a clock that starts at 0.
+
+        Raises UsageError when recorded arrivals shall be scaled and all came at once.
+        """
         if self.kind == "trace":
-            return [arrival - min(recorded_ns) for arrival in recorded_ns]
+            return self._spaced(recorded_ns)
         if self.rate_per_s is None:
             return [0] * len(recorded_ns)
         draws, now, times = random.Random(f"{seed}:arrivals"), 0.0, []
@@ -48,6 +52,18 @@ class Arrivals:
             now += draws.expovariate(self.rate_per_s)
             times.append(round(now * NS_PER_S))
         return times
+
+    def _spaced(self, recorded_ns: Sequence[int]) -> list[int]:
+        first, last = min(recorded_ns), max(recorded_ns)
+        if self.rate_per_s is None:
+            return [arrival - first for arrival in recorded_ns]
+        if first == last:
+            raise UsageError(
+                f"arrivals trace:{self.rate_per_s:g} of {len(recorded_ns)} requests that came at once: there is no "
+                f"spacing to scale; expected closed, or poisson:{self.rate_per_s:g}"
+            )
+        scale = (len(recorded_ns) - 1) * NS_PER_S / (self.rate_per_s * (last - first))
+        return [round((arrival - first) * scale) for arrival in recorded_ns]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""Who may run at once: the live run's scheduler, over a KV cache of the scenario's size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simtool.errors import CapacityError
+from simtool.replay.scenario import Scenario
+from simtool.step.batching import BlockPool, Request, Scheduler
+from simtool.trace.manifest import Manifest
+
+_BLOCK_SIZE = 16
+
+
+def make_scheduler(manifest: Manifest, scenario: Scenario, queue: Sequence[Request]) -> Scheduler:
+    """Return a scheduler with the requests queued; raises CapacityError for one that could never fit."""
+    scheduler = _empty(manifest, scenario, queue)
+    for request in queue:
+        scheduler.add(request)
+    return scheduler
+
+
+def admissible(
+    manifest: Manifest, scenario: Scenario, requests: Sequence[Request]
+) -> tuple[list[Request], list[CapacityError]]:
+    """Return the requests that the KV cache can ever hold, and a refusal for each of the others."""
+    scheduler = _empty(manifest, scenario, requests)
+    fitting, refusals = [], []
+    for request in requests:
+        try:
+            scheduler.add(request)
+        except CapacityError as refusal:
+            refusals.append(refusal)
+        else:
+            fitting.append(request)
+    return fitting, refusals
+
+
+def tells_kv_cache(manifest: Manifest) -> bool:
+    """Whether the trace says how large its KV cache was."""
+    return _whole(manifest, "kv_blocks") is not None
+
+
+def _empty(manifest: Manifest, scenario: Scenario, queue: Sequence[Request]) -> Scheduler:
+    """A trace that does not tell its KV cache gets one that never fills."""
+    lookahead, size = manifest.sl + 1, _whole(manifest, "block_size") or _BLOCK_SIZE
+    recorded = _whole(manifest, "kv_blocks")
+    if scenario.kv_blocks is not None:
+        blocks = scenario.kv_blocks
+    elif recorded is not None:
+        blocks = max(recorded, -(-recorded * scenario.concurrency // max(manifest.concurrency, 1)))
+    else:
+        blocks = sum(-(-(r.prompt_tokens + r.max_new_tokens + lookahead) // size) for r in queue)
+    return Scheduler(scenario.concurrency, BlockPool(blocks, size), lookahead)
+
+
+def _whole(manifest: Manifest, name: str) -> int | None:
+    value = manifest.details.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,152 @@
+"""Workloads: other requests than the recorded ones, with the recorded drafter's luck.
+
+Arrivals and lengths are the requests' own. What the drafter does is bootstrapped by request: a request draws a
+recorded one and takes its outcomes in order, from its first anchor on, and draws again when it outlives it. Never
+anchor by anchor: whether an old confidence still foretells anything rests on how alike neighbouring anchors are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from simtool.errors import TraceError, UsageError
+from simtool.replay.admission import admissible
+from simtool.replay.luck import uniform
+from simtool.replay.scenario import Scenario
+from simtool.step.batching import Request
+from simtool.trace.bundle import Bundle
+from simtool.trace.frames import empty_frame, make_frame
+from simtool.trace.importers.requests import read_requests
+from simtool.trace.schema import TABLES
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests to serve, in order of arrival; max_new_tokens is what each will emit.
+
+    source: what they come from. warnings: what was left out of it, a sentence each.
+    """
+
+    source: str
+    requests: tuple[Request, ...]
+    warnings: tuple[str, ...] = ()
+
+    def fitted(self, bundle: Bundle, scenario: Scenario) -> Workload:
+        """Leave out requests that the KV cache could never hold, and say how many; UsageError when it holds none."""
+        fitting, refusals = admissible(bundle.manifest, scenario, self.requests)
+        if not refusals:
+            return self
+        if not fitting:
+            raise UsageError(f"{self.source}: no request fits the KV cache; the first: {refusals[0]}")
+        skipped = f"{len(refusals)} of {len(self.requests)} requests skipped, they never fit; the first: {refusals[0]}"
+        return Workload(self.source, tuple(fitting), (*self.warnings, skipped))
+
+    def drawn_from(self, bundle: Bundle, seed: int) -> Bundle:
+        """Return the bundle that a replay takes: these requests, with outcomes bootstrapped from the given one.
+
+        The draw is keyed by seed and request id: it is the same under every placement and beside any other requests.
+        Times other than arrivals are unknown before the replay and stand at the arrival.
+        Raises TraceError when no recorded request is long enough to draw.
+        """
+        donors = _donors(bundle)
+        draws = [draw for request in self.requests for draw in _draws(request, donors, seed)]
+        drawn = pl.DataFrame(draws, _DRAW_SCHEMA, orient="row")
+        bootstrap = {
+            "unit": "request",
+            "seed": seed,
+            "share_of_outcomes": 1.0,
+            "recorded_requests": len(donors),
+            "draws": len(draws),
+            "spliced_requests": drawn.filter(pl.col("request_id").is_duplicated())["request_id"].n_unique(),
+        }
+        workload = {"source": self.source, "requests": len(self.requests), "warnings": list(self.warnings)}
+        details = {**bundle.manifest.details, "workload": workload, "bootstrap": bootstrap}
+        tables = {name: empty_frame(table) for name, table in TABLES.items()}
+        tables |= {"requests": _requests(self.requests), "outcomes": _outcomes(bundle, drawn)}
+        return Bundle(bundle.path, dataclasses.replace(bundle.manifest, details=details), tables)
+
+
+def read_workload(path: Path, limit: int | None = None) -> Workload:
+    """Read a request trace (Azure CSV, Mooncake JSON lines); limit: its first requests only.
+
+    Raises TraceError when it cannot be read, UsageError when it has fewer requests than the limit.
+    """
+    trace = read_requests(path)
+    if limit is not None and not 1 <= limit <= len(trace.requests):
+        raise UsageError(f"{limit} requests asked for; {path} has {len(trace.requests)}, so give 1 to that many")
+    warnings = tuple(f"{path.name}: {line}" for line in trace.ledger.warnings())
+    return Workload(path.name, tuple(trace.requests[:limit]), warnings)
+
+
+def recorded_workload(bundle: Bundle) -> Workload:
+    """Return the bundle's own finished requests, to draw their outcomes anew: for sampled recordings, over seeds."""
+    columns = ("request_id", "prompt_tokens", "output_tokens", "arrival_ns")
+    finished = bundle.table("requests").filter(pl.col("finished_ns").is_not_null()).sort("arrival_ns", "request_id")
+    return Workload(bundle.path.name, tuple(Request(*row) for row in finished.select(columns).iter_rows()))
+
+
+@dataclass(frozen=True)
+class _Donor:
+    """A recorded request. anchors: how many can be taken, counted from its first."""
+
+    request_id: str
+    anchors: int
+
+
+_DRAW_SCHEMA = {"request_id": pl.String, "donor": pl.String, "first_anchor": pl.Int32, "anchors": pl.Int32}
+
+
+def _donors(bundle: Bundle) -> list[_Donor]:
+    """Finished requests without their last N anchors, whose match runs the end of the output may have cut."""
+    finished = bundle.table("requests").filter(pl.col("finished_ns").is_not_null()).sort("request_id")
+    lengths = finished.select("request_id", "output_tokens").iter_rows()
+    donors = [_Donor(name, tokens - bundle.manifest.sl) for name, tokens in lengths if tokens > bundle.manifest.sl]
+    if not donors:
+        raise TraceError(
+            f"{bundle.path}: no finished request emits more than a block of {bundle.manifest.sl} tokens, so none has "
+            "whole outcomes to draw; record longer outputs"
+        )
+    return donors
+
+
+def _draws(request: Request, donors: Sequence[_Donor], seed: int) -> Iterator[tuple[str, str, int, int]]:
+    """Yield donors until the request has an outcome at each of its anchors."""
+    anchor, end = request.prompt_tokens, request.prompt_tokens + request.max_new_tokens - 1
+    for turn in count():
+        if anchor >= end:
+            return
+        donor = donors[int(uniform(seed, "outcomes", request.request_id, turn) * len(donors))]
+        taken = min(donor.anchors, end - anchor)
+        yield request.request_id, donor.request_id, anchor, taken
+        anchor += taken
+
+
+def _requests(requests: Sequence[Request]) -> pl.DataFrame:
+    arrivals = [request.arrival_ns for request in requests]
+    lengths = [request.max_new_tokens for request in requests]
+    columns: dict[str, list[Any]] = {
+        "request_id": [request.request_id for request in requests],
+        **dict.fromkeys(("arrival_ns", "admitted_ns", "first_token_ns", "finished_ns"), arrivals),
+        "prompt_tokens": [request.prompt_tokens for request in requests],
+        **dict.fromkeys(("output_tokens", "max_new_tokens"), lengths),
+        "finish_reason": ["length"] * len(requests),
+    }
+    return make_frame(TABLES["requests"], columns)
+
+
+def _outcomes(bundle: Bundle, drawn: pl.DataFrame) -> pl.DataFrame:
+    """The donors' outcomes, visited and filled, each moved to the anchors of those who drew them."""
+    prompts = bundle.table("requests").select("request_id", "prompt_tokens")
+    known = bundle.table("outcomes").join(prompts, on="request_id").rename({"request_id": "donor"})
+    known = known.with_columns(offset=pl.col("anchor_position") - pl.col("prompt_tokens"))
+    moved = drawn.join(known, on="donor", maintain_order="left_right")
+    moved = moved.filter(pl.col("offset").is_between(0, pl.col("anchors") - 1))
+    anchor = (pl.col("first_anchor") + pl.col("offset")).alias("anchor_position")
+    return moved.with_columns(anchor).select([column.name for column in TABLES["outcomes"].columns])
