@@ -1,0 +1,127 @@
+"""`simtool replay --requests`, `--seeds` and what the result says of its outcomes, from the command line."""
+
+import json
+
+import polars as pl
+import pytest
+
+from simtool.calibrate.profile import save_profile
+from simtool.cli.main import run
+from simtool.trace.bundle import open_bundle, replace_table, write_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+
+LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A bundle of six requests, the same sampled, one with holes, a profile, and a file of four requests."""
+    monkeypatch.chdir(tmp_path)
+    source = source_bundle(tmp_path / "whole", random_work(3, 4, 6, tokens=20))
+    manifest = source.manifest
+    tables = {name: source.table(name) for name in ("requests", "outcomes")}
+    manifest.sampling["temperature"] = 0.7
+    write_bundle(tmp_path / "sampled", manifest, tables)
+    holed = source_bundle(tmp_path / "holed", random_work(3, 4, 6, tokens=20))
+    kept = holed.table("outcomes").filter(pl.col("anchor_position") % 3 > 0)
+    replace_table(holed, "outcomes", kept)
+    save_profile(profile_of(constant_costs(pre=1_000, duration=5_000)), tmp_path / "p.json")
+    text = "".join(
+        json.dumps({"timestamp": at, "input_length": prompt, "output_length": output}) + "\n"
+        for at, prompt, output in LINES
+    )
+    (tmp_path / "asked.jsonl").write_text(text)
+    return tmp_path
+
+
+def replayed(capsys, bundle, *options, status=0):
+    assert run(["replay", bundle, "--profile", "p.json", *options]) == status
+    return capsys.readouterr()
+
+
+def test_requests_of_a_file_are_served(folder, capsys):
+    options = ["--policy", "static", "--requests", "asked.jsonl"]
+    printed = replayed(capsys, "whole", *options, "--out", "o")
+    for word in ("distributional", "queued p99", "TTFT p50"):
+        assert word in printed.out
+    assert "1 of 4 requests skipped, they never fit; the first: request line-4: 90000 prompt + 7 new" in printed.err
+    requests = open_bundle(folder / "o" / "whole-static").table("requests").sort("request_id")
+    assert requests["arrival_ns"].to_list() == [0, 1_000_000, 1_000_000]
+    (line,) = json.loads(replayed(capsys, "whole", *options, "--json").out)
+    assert (line["outcomes"], line["workload"]["requests"], line["bootstrap"]["seed"]) == ("distributional", 3, 0)
+    assert line["TTFT_p99_ns"] > line["queued_p99_ns"] >= 0
+
+
+def test_a_closed_loop_prints_no_waiting_times(folder, capsys):
+    printed = replayed(capsys, "whole", "--policy", "static")
+    assert "TTFT" not in printed.out
+    assert "exact" in printed.out
+
+
+@pytest.mark.parametrize("arrivals", ["closed", "trace:200", "poisson:200"])
+def test_arrivals_and_requests_are_one_workload(folder, capsys, arrivals):
+    options = ["--policy", "static", "--requests", "asked.jsonl", "--num-requests", "3", "--arrivals", arrivals]
+    replayed(capsys, "whole", *options, "--out", "o")
+    requests = open_bundle(folder / "o" / "whole-static").table("requests").sort("request_id")
+    assert requests["output_tokens"].to_list() == [12, 30, 9]
+    times = requests["arrival_ns"].to_list()
+    assert {"closed": times == [0, 0, 0], "trace:200": times == [0, 10_000_000, 10_000_000]}.get(arrivals, times[0] > 0)
+
+
+def test_seeds_give_intervals_and_paired_changes(folder, capsys):
+    options = ["--policy", "static", "--policy", "lag", "--requests", "asked.jsonl", "--seeds", "4", "--seed", "3"]
+    printed = replayed(capsys, "whole", *options, "--out", "o")
+    assert "mean over 4 seeds, 95 % intervals" in printed.out
+    assert "change against static, paired by seed" in printed.out
+    assert sorted(path.name for path in (folder / "o").iterdir()) == [
+        f"whole-{name}-seed{seed}" for name in ("lag", "static") for seed in (3, 4, 5, 6)
+    ]
+    document = json.loads(replayed(capsys, "whole", *options, "--json").out)
+    assert [run["seed"] for run in document["runs"]] == [3, 4, 5, 6, 3, 4, 5, 6]
+    lengths = [run["accept_length"] for run in document["runs"][:4]]
+    assert len(set(lengths)) > 1
+    found = document["intervals"]["static"]["accept_length"]
+    assert found["mean"] == pytest.approx(sum(lengths) / 4)
+    assert found["half"] > 0
+    assert document["baseline"] == "static"
+    assert document["changes"]["lag"]["step_ns"]["mean"] > 0
+
+
+def test_substitutes_are_in_the_printed_result(folder, capsys):
+    printed = replayed(capsys, "holed", "--policy", "static", "--outcomes", "resample")
+    (line,) = json.loads(replayed(capsys, "holed", "--policy", "static", "--outcomes", "resample", "--json").out)
+    share = line["anchors_substituted"] / line["anchors_looked_up"]
+    assert 0 < share < 1
+    assert line["outcomes"] == f"{share:.1%} substituted"
+    assert line["outcomes"] in printed.out
+    refusal = replayed(capsys, "holed", "--policy", "static", status=2).err
+    assert "run `simtool fill holed` or record with --outcomes full, or replay with --outcomes resample" in refusal
+
+
+def test_sampled_recordings_are_distributional_and_run_over_seeds(folder, capsys):
+    once = replayed(capsys, "sampled", "--policy", "static", "--json")
+    (line,) = json.loads(once.out)
+    assert line["outcomes"] == "distributional"
+    assert "--seeds 10 shows how much the draw matters" in once.err
+    document = json.loads(replayed(capsys, "sampled", "--policy", "static", "--seeds", "4", "--json").out)
+    assert len({run["accept_length"] for run in document["runs"]}) > 1
+    assert all(run["workload"]["requests"] == 6 for run in document["runs"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--num-requests", "3"], "--num-requests has no effect without --requests"),
+        (["--requests", "asked.jsonl", "--num-requests", "9"], "9 requests asked for; asked.jsonl has 4"),
+        (["--requests", "asked.jsonl", "--kv-blocks", "1"], "no request fits the KV cache"),
+        (["--requests", "p.json"], "p.json: no usable request in this mooncake trace"),
+        (["--requests", "gone.csv"], "gone.csv: cannot be read"),
+        (["--seeds", "3"], "--seed and --seeds have no effect"),
+        (["--seeds", "0"], "--seeds is 0; expected 1 or more"),
+        (["--arrivals", "closed:3"], "a closed loop has none"),
+        (["--arrivals", "trace:3"], "6 requests that came at once"),
+    ],
+)
+def test_bad_use_is_one_line(folder, capsys, options, message):
+    errors = replayed(capsys, "whole", "--policy", "static", *options, status=2).err.splitlines()
+    assert message in errors[-1]
