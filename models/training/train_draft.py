@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from models.training import export
-from models.training.blocks import TargetView, draft_hidden, following, view_of
-from models.training.common import Clock, Optimizers, load_state, save_state, schedule
+from models.training.blocks import TargetView, ViewStore, draft_hidden, following
+from models.training.common import Clock, Optimizers, Team, load_state, save_state, schedule
 from models.training.corpus import END_OF_TEXT, MASK, corpus_hash, documents, encoder, token_id, training_tokens
 from models.training.greedy_text import read_sequences
 from models.training.train_target import windows
@@ -28,7 +28,7 @@ from simtool.engine.target import TargetConfig, TargetModel
 
 LENGTH = 320
 TAPS = (0, 2, 3)
-GREEDY_SHARE = 0.75
+GREEDY_SHARE = 0.8
 LOSS_WEIGHTS = {"cross_entropy": 0.5, "l1": 0.9, "confidence": 1.0}
 
 
@@ -146,31 +146,27 @@ class Trainer:
     recipes: tuple[Recipe, ...]
     drafters: dict[str, DraftModel]
     optimizers: dict[str, Optimizers]
-    stream: np.ndarray
-    greedy: Tensor
-    widths: Tensor
+    views: ViewStore
+    first: Tensor
+    team: Team
     batch: int
     rng: torch.Generator
-    numpy_rng: np.random.Generator
 
-    def sequences(self) -> tuple[Tensor, Tensor]:
-        """A batch of tokens [B, LENGTH], most of it greedy text, and the first position worth an anchor [B]."""
-        own = round(self.batch * GREEDY_SHARE)
-        picked = torch.randint(len(self.greedy), (own,), generator=self.rng)
-        real = windows(self.stream, self.batch - own, LENGTH - 1, self.numpy_rng)
-        first = torch.cat((self.widths[picked] - 1, torch.full((len(real),), 8)))
-        return torch.cat((self.greedy[picked], real)), first
+    def step(self, factor: float, *, shared: bool) -> dict[str, float]:
+        """One step of every drafter at learning-rate factor ``factor``; returns the losses.
 
-    def step(self, factor: float) -> dict[str, float]:
-        """One step of every drafter at learning-rate factor ``factor``; returns the losses."""
-        tokens, first = self.sequences()
-        view = view_of(self.target, tokens, TAPS)
+        ``shared``: DSpark drafters of all workers learn as one (they differ in SL alone).
+        """
+        rows = torch.randint(len(self.first), (self.batch,), generator=self.rng)
+        view, first = self.views.pick(rows), self.first[rows]
         losses: dict[str, float] = {}
         for recipe in self.recipes:
             starts = anchors_in(first, recipe.anchors, LENGTH, recipe.drafts, self.rng)
             with torch.autocast("cpu", torch.bfloat16):
                 loss = draft_loss(self.drafters[recipe.name], self.target, view, starts, recipe.decay)
             loss.backward()  # type: ignore[no-untyped-call]
+            if shared and recipe.dspark:
+                self.team.average_gradients(self.optimizers[recipe.name].parameters)
             self.optimizers[recipe.name].step(factor)
             losses[recipe.name] = loss.item()
         return losses
@@ -211,29 +207,35 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", choices=names, default=names, nargs="+")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rank", type=int, default=0, help="this process's place in a team of --team")
+    parser.add_argument("--team", type=int, default=1, help="processes that train one DSpark drafter each")
+    parser.add_argument("--share-until", type=float, default=0.6, help="budget share during which they train as one")
     return parser.parse_args()
 
 
 def main() -> None:
     """Train until the budget is spent."""
     args = parse()
-    torch.set_num_threads(args.threads)
+    torch.set_num_threads(1)
     clock = Clock(args.minutes * 60)
     tokenizer, _ = encoder(args.target / "tokenizer.json")
     target = load_target(args.target, torch.float32)
     stream = training_tokens(tokenizer, token_id(tokenizer, END_OF_TEXT))
     greedy, widths = read_sequences(args.greedy)
-    recipes = tuple(recipe for recipe in RECIPES if recipe.name in args.only)
+    real = windows(stream, round(len(greedy) * (1 - GREEDY_SHARE)), LENGTH - 1, np.random.default_rng(args.seed))
+    first = torch.cat((widths - 1, torch.full((len(real),), 8)))
+    views = ViewStore.of(target, torch.cat((greedy, real)), TAPS)
+    print(f"{clock.elapsed():.0f} s: {len(greedy)} greedy and {len(real)} real sequences viewed", flush=True)
     mask_id = token_id(tokenizer, MASK)
+    recipes = tuple(recipe for recipe in RECIPES if recipe.name in args.only)
     drafters = {r.name: fresh_draft(draft_config(r, target.config, mask_id), target, args.seed) for r in recipes}
-    trainer = Trainer(
-        target, recipes, drafters, {n: Optimizers(d, matrix_lr=0.006, other_lr=0.003) for n, d in drafters.items()},
-        stream, greedy, widths, args.batch, torch.Generator(), np.random.default_rng(args.seed),
-    )  # fmt: skip
+    optimizers = {name: Optimizers(d, matrix_lr=0.006, other_lr=0.003) for name, d in drafters.items()}
+    team = Team(args.rank, args.team, args.state / "rendezvous")
+    rng = torch.Generator()
+    trainer = Trainer(target, recipes, drafters, optimizers, views, first, team, args.batch, rng)
     progress = trainer.resume(args.state)
     clock.spent, step = progress["seconds"], int(progress["step"])
-    trainer.rng.manual_seed(args.seed + step)
+    rng.manual_seed(args.seed + step * args.team + args.rank)
     corpus = corpus_hash(documents(held_out=False))
     recent: list[dict[str, float]] = []
     saved = logged = time.monotonic()
@@ -241,13 +243,16 @@ def main() -> None:
     def save() -> None:
         facts = export.provenance(
             args.seed, corpus, steps=step, seconds=round(clock.elapsed()), greedy_sequences=len(greedy),
-            greedy_share=GREEDY_SHARE,
+            greedy_share=GREEDY_SHARE, shared_until=args.share_until if args.team > 1 else 0.0,
         )  # fmt: skip
         trainer.save(args.out, args.state, means | {"seconds": clock.elapsed(), "step": step}, facts)
 
     means: dict[str, float] = {}
-    while clock.fraction() < 1.0:
-        recent.append(trainer.step(schedule(clock.fraction())))
+    while True:
+        (fraction,) = team.agree(clock.fraction())
+        if fraction >= 1.0:
+            break
+        recent.append(trainer.step(schedule(fraction), shared=fraction < args.share_until))
         step += 1
         if time.monotonic() - logged > 20:
             logged = time.monotonic()
