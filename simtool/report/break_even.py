@@ -39,17 +39,17 @@ def draw_break_even(points: Sequence[BreakEven]) -> go.Figure:
         go.Contour(
             z=grid.affordable,
             x=grid.decisions_us,
-            y=[str(concurrency) for concurrency in grid.concurrencies],
+            y=list(range(len(grid.concurrencies))),
+            customdata=[[concurrency] * len(grid.decisions_us) for concurrency in grid.concurrencies],
             colorscale="Blues",
             contours={"showlabels": True, "labelfont": {"color": INK}},
             colorbar={"title": "can afford, %"},
-            hovertemplate="decision %{x:.0f} us, concurrency %{y}: can afford %{z:.2f} %<extra></extra>",
+            hovertemplate="decision %{x:.0f} us, concurrency %{customdata}: can afford %{z:.2f} %<extra></extra>",
         )
     )
-    for concurrency, lost in zip(grid.concurrencies, grid.lost, strict=True):
-        figure.add_annotation(
-            x=1, xref="paper", xanchor="right", y=str(concurrency), text=f"loses {lost:.1f} %", showarrow=False
-        )
+    for place, lost in enumerate(grid.lost):
+        figure.add_annotation(x=0, xref="paper", xanchor="left", y=place, text=f"loses {lost:.1f} %", showarrow=False)
     dress(figure, height=380, x_title="a decision costs, us", y_title="concurrency")
-    figure.update_yaxes(type="category")
+    names = [str(concurrency) for concurrency in grid.concurrencies]
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=names)
     return figure
