@@ -41,15 +41,19 @@ def fill_bundle(path: Path, target: Path | None, draft: Path | None, *, quiet: b
 
     bundle = open_bundle(path)
     todo = unfilled_requests(bundle)
-    started = time.perf_counter()
+    started, ties = time.perf_counter(), 0
     if todo:
         filler = _open_filler(bundle, target, draft)
         with console.progress("filling outcomes", total=len(todo)) as done:
             for first in range(0, len(todo), 16):
                 chunk = todo[first : first + 16]
                 filled = {name: filler.fill(prompt, output) for name, prompt, output in chunk}
+                ties += sum(request.disagreements for request in filled.values())
                 bundle = add_filled(bundle, filled)
                 done(first + len(chunk))
+    if ties:
+        tokens = sum(len(output) for _, _, output in todo)
+        console.note(f"{ties} of {tokens} output tokens are not what the target chooses here: near ties, as in 16 bits")
     report = FillReport.of(bundle)
     if not quiet:
         console.note(f"{report} ({time.perf_counter() - started:.1f} s)")

@@ -57,6 +57,11 @@ class Session:
                 f"SL {info.drafts} differs from the drafter's trained block of {info.trained_drafts}: "
                 "the block is simply that many rows, and acceptance may suffer"
             )
+        if self.spec.dtype in ("bfloat16", "float16"):
+            self.warnings.append(
+                f"{self.spec.dtype}: where two tokens all but tie, another batch may choose the other one; tokens are "
+                "sure to repeat in float32 and float64 only"
+            )
 
     def __enter__(self) -> Session:
         return self

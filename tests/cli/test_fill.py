@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import polars as pl
 import pytest
 
 from simtool.cli.main import run
@@ -11,7 +12,7 @@ from simtool.engine.session import RunPlan, Session
 from simtool.engine.spec import SamplingConfig
 from simtool.engine.timed_device import TimedDevice, same_durations
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle
+from simtool.trace.bundle import open_bundle, replace_table
 from tests.engine import golden
 from tests.engine.serving import random_prompts, requests, runner
 
@@ -59,6 +60,17 @@ def test_bad_use_is_one_line_and_leaves_the_bundle_alone(recorded, tmp_path, cap
     assert run(["fill", str(tmp_path), *models()]) == 2
     assert "not a trace bundle" in capsys.readouterr().err
     assert open_bundle(recorded).table("outcomes").equals(before)
+
+
+def test_tokens_that_the_target_would_not_choose_are_counted(recorded, capsys):
+    """As a 16-bit tie might leave them: one output token is another one."""
+    bundle = open_bundle(recorded)
+    table = bundle.table("requests")
+    outputs = table["output_ids"].to_list()
+    outputs[0][-1] = (outputs[0][-1] + 1) % 8
+    replace_table(bundle, "requests", table.with_columns(output_ids=pl.Series(outputs, dtype=pl.List(pl.Int32))))
+    run(["fill", recorded, *models()])
+    assert "1 of 16 output tokens are not what the target chooses here" in capsys.readouterr().err
 
 
 def test_a_sampled_bundle_has_nothing_to_fill(tmp_path, capsys):

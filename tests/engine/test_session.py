@@ -52,6 +52,11 @@ def test_another_block_length_is_warned_about(tmp_path):
     assert warning.startswith("SL 5 differs from the drafter's trained block of 7")
 
 
+def test_sixteen_bits_are_warned_about():
+    (warning,) = open_session(golden.spec("dspark_b7", slots=2, dtype="bfloat16")).warnings
+    assert warning.startswith("bfloat16: where two tokens all but tie")
+
+
 def test_runs_on_one_device_repeat_to_the_nanosecond_and_leave_no_trace(tmp_path):
     """A recording in between, a warm-up, and other prompts: the same plan gives the same tokens in the same steps."""
     session = open_session()
