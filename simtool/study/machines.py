@@ -12,7 +12,7 @@ from simtool.calibrate.constructed import constructed_profile
 from simtool.calibrate.cost import Cost
 from simtool.calibrate.fit import calibrate
 from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
-from simtool.calibrate.scaled import split_fill
+from simtool.calibrate.stand_ins import completed
 from simtool.study.balance import balanced, host_over_device
 from simtool.study.cells import Setting
 from simtool.study.workload import workload
@@ -40,7 +40,7 @@ def machines(bundles: Sequence[Bundle], source: Bundle, figures: Path | None, cr
     """
     sl = source.manifest.sl
     costs = calibrate(bundles, name=f"measured-sl{sl}", command="simtool answers", created=created)
-    measured = _thinned(split_fill(costs))
+    measured = _thinned(completed(costs))
     setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
     found = [Machine(measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
     for name, ratio in BALANCES.items():

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from simtool.calibrate.constructed import KINDS, constructed_profile
-from simtool.calibrate.profile import load_profile, save_profile
+from simtool.calibrate.profile import StepCosts, load_profile, save_profile
 from simtool.calibrate.scaled import scaled, split_fill
+from simtool.calibrate.stand_ins import completed
 from simtool.errors import ProfileError, UsageError
 from simtool.step.controller import LinearPredictor
 from simtool.step.features import DecodeShape
+from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN
 from tests.replay.synthetic import constant_costs, profile_of, random_costs
 
@@ -45,6 +47,31 @@ def test_split_fill_adds_up():
     assert profile.decode.host["scatter_fill"].pre.predict({}) == 15
     assert "not measured" in profile.provenance.changes[0]
     assert split_fill(profile) == profile
+
+
+def test_what_was_not_recorded_is_priced_like_what_is_most_like_it():
+    """A profile of this-step runs alone prices lag-overlap-index, and says how."""
+    profile = profile_of(random_costs(2))
+    ran = {op.name for pruned in (True, False) for op in BUILT_IN["this-step"].ops(pruned=pruned)} - {"fill_dense"}
+    works = {work.name for name in ran for work in CATALOGUE[name].works}
+    decode = StepCosts(
+        {name: cost for name, cost in profile.decode.host.items() if name in ran},
+        {name: cost for name, cost in profile.decode.device.items() if name in works},
+    )
+    whole = completed(dataclasses.replace(profile, decode=decode))
+    for placement in BUILT_IN.values():
+        for op in (*placement.ops(pruned=True), *placement.ops(pruned=False)):
+            assert op.name in whole.decode.host
+            assert {work.name for work in op.works} <= set(whole.decode.device)
+    sizes = features(3, 5)
+    stored, read = (whole.decode.host[name] for name in ("store_confidence", "read_confidence"))
+    assert stored.pre.predict(sizes) == read.pre.predict(sizes)
+    assert [note.split(" ")[0] for note in whole.provenance.changes] == [
+        "store_confidence",
+        "fill_dense",
+        "build_fill_index",
+    ]
+    assert completed(whole) == whole
 
 
 def test_the_published_figures_come_out_again(tmp_path):
