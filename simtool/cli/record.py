@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from simtool.cli import console, live
-from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, command_line
+from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, check_output, command_line
 from simtool.errors import UsageError
 from simtool.step.placement import Placement, resolve_placement
 
@@ -61,6 +61,9 @@ def record(
     if profile < 0:
         raise UsageError(f"--profile is {profile}; expected 0 (off) or more steps")
     check_bundle_output(out, force=force)
+    profiled = out.with_name(out.name + ".profile")
+    if profile:
+        check_output(profiled, force=force)
     models = live.choose_models(target, draft, algorithm, sl)
     from simtool.engine.losslessness import sampling_bias
     from simtool.engine.session import RunPlan
@@ -92,7 +95,7 @@ def record(
         with console.progress(f"recording {placement.name}", total=len(served)) as done:
             session.record(out, plan, force=force, progress=done, details={"command": command_line()})
         if profile:
-            session.profile(out.with_name(out.name + ".profile"), plan, profile)
+            session.profile(profiled, plan, profile)
     if outcomes == "full":
         from simtool.cli.fill import fill_bundle
 
