@@ -28,12 +28,15 @@ class LagEffect:
 
     loss, low, high: share of acceptance length lost against lag 0, and its 95 % interval over requests.
     offered_at[k-1], accepted_at[k-1]: sequence-steps that offered, accepted their k-th draft, of sequence_steps.
+    unfresh: sequence-steps verified at full width for want of a confidence old enough; a request has `lag` of them,
+    so that a short output hides part of what its lag costs.
     """
 
     lag: int
     kind: str
     requests: int
     sequence_steps: int
+    unfresh: int
     acceptance_length: float
     acceptance_rate: float | None
     loss: float
@@ -111,6 +114,7 @@ def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts
         kind,
         steps.height,
         rows.height,
+        int((~rows["fresh"]).sum()),
         accepted / rows.height + 1,
         accepted / offered if offered else None,
         float(1 - fresh.sum() / lagged.sum()),

@@ -41,13 +41,23 @@ def _print(effects: list[LagEffect], persistent: list[Persistence]) -> None:
             str(effect.lag),
             f"{effect.acceptance_length:.3f}",
             "-" if effect.acceptance_rate is None else f"{effect.acceptance_rate:.3f}",
+            f"{effect.unfresh / effect.sequence_steps:.0%}",
             f"{effect.loss:+.2%}",
             f"{effect.low:+.2%} to {effect.high:+.2%}",
             " ".join(f"{count / effect.sequence_steps:.2f}" for count in effect.accepted_at),
         )
         for effect in effects
     ]
-    heads = ("prompts", "lag", "accept length", "accept rate", "lost", "95 % interval", "accept draft 1, 2, ...")
+    heads = (
+        "prompts",
+        "lag",
+        "accept length",
+        "accept rate",
+        "not fresh",
+        "lost",
+        "95 % interval",
+        "accept draft 1, 2, ...",
+    )
     console.stdout().print(table("modeled: acceptance against the lag", heads, rows))
     alike = [
         (str(each.distance), str(each.pairs), _number(each.correlation), " ".join(map(_number, each.auc)))

@@ -35,7 +35,7 @@ def run_of(manifest, steps):
         "prefix_len": [prefix for _, _, prefix, _ in rows],
         "accepted": [accepted for _, _, _, accepted in rows],
         "emitted": [accepted + 1 for _, _, _, accepted in rows],
-        "fresh": [True] * len(rows),
+        "fresh": [i > 0 for _, i, _, _ in rows],
     }
     frames = {"requests": make_frame(TABLES["requests"], requests), "rows": make_frame(TABLES["rows"], table)}
     return Bundle("run", manifest, frames)
@@ -60,6 +60,7 @@ def test_loss_is_counted_in_steps(manifest):
     assert found[0, "prose"].acceptance_rate == pytest.approx(2 / 3)
     assert found[1, "prose"].acceptance_rate is None
     assert found[0, "code"].acceptance_length == 2
+    assert found[1, ALL].unfresh == 2
 
 
 def test_lag_zero_must_be_there(manifest):

@@ -67,7 +67,7 @@ def test_region_map_marks_ties():
 
 def test_lag_figures():
     effects = [
-        LagEffect(lag, kind, 4, 100, 2.0, 0.8, 0.01 * lag, 0.0, 0.02, (90, 50), (80, 20))
+        LagEffect(lag, kind, 4, 100, 4 * lag, 2.0, 0.8, 0.01 * lag, 0.0, 0.02, (90, 50), (80, 20))
         for lag in (0, 1)
         for kind in ("all", "code")
     ]
