@@ -27,10 +27,9 @@ from simtool.engine import npu_attention, npu_layers, npu_ops
 from simtool.engine.attention import Kernels, PlainKernels, PromptAttention
 from simtool.engine.checkpoint import load_draft, load_target
 from simtool.engine.draft import DraftModel
-from simtool.engine.graphs import BucketedForward, Capture, DeviceCapture, Outputs, Spare
+from simtool.engine.forwards import DraftForward, TargetForward
+from simtool.engine.graphs import Capture, DeviceCapture
 from simtool.engine.heads import probability_of
-from simtool.engine.kv_cache import KVCache
-from simtool.engine.layers import Attend
 from simtool.engine.rows import Rows
 from simtool.engine.sampling import Dice, DraftPicker, Verdict, first_tokens, verify_greedy, verify_sampled
 from simtool.engine.spec import RunnerInfo, RunnerSpec
@@ -58,36 +57,19 @@ class Runner:
         kernels: what decode forwards attend with; None: plain torch. capture: makes graphs; None: all runs eagerly.
         """
         self._target, self._draft, self._sampling = target, draft, spec.sampling
-        self._kernels = PlainKernels() if kernels is None else kernels
         self.info = _info(target, draft, spec, capture)
         self.device = draft.fc.weight.device
-        self._make_caches(spec)
+        kernels = PlainKernels() if kernels is None else kernels
+        self._target_forward = TargetForward(target, draft.config.tap_ids, kernels, spec, self.info)
+        self._draft_forward = DraftForward(draft, kernels, spec, self.info)
         self._inputs: dict[str, Tensor] = {}
         self._host: dict[str, Tensor] = {}
         self._outputs: dict[str, Tensor] = {}
         self._kept: dict[str, Tensor] = {}
-        self._draft_forward = BucketedForward(self._draft_eagerly)
-        self._target_forward = BucketedForward(self._target_eagerly)
         if capture is not None:
-            self._capture(capture)
-
-    def _make_caches(self, spec: RunnerSpec) -> None:
-        """The target's pages and the drafter's context, each with room behind it for the padding of graphs."""
-        t, d, graphs = self._target.config, self._draft.config, self.info.graphs
-        dtype = self._draft.fc.weight.dtype
-        extra = -(-max(graphs.target, default=0) // spec.block_size)
-        shape = (spec.kv_blocks + extra, spec.block_size, t.kv_heads, t.head_dim)
-        self._cache = KVCache(t.layers, shape, dtype, self.device)
-        self._spare = Spare(spec.kv_blocks * spec.block_size, spec.kv_blocks)
-        # a block's own keys follow its context for the length of one draft, hence the extra rows
-        rows = self.info.max_tokens + self.info.block_width
-        block = self._kernels.context_block or rows
-        self._slot_blocks = -(-rows // block)
-        self._page = self._slot_blocks * block
-        extra = -(-max(graphs.draft, default=0) * self.info.block_width // self._page)
-        shape = ((spec.slots + extra) * self._slot_blocks, block, d.kv_heads, d.head_dim)
-        self._context = KVCache(d.layers, shape, dtype, self.device)
-        self._spare_context = Spare(spec.slots * self._page, spec.slots * self._slot_blocks)
+            with torch.inference_mode():
+                self._draft_forward.capture(capture, self.info.graphs.draft)
+                self._target_forward.capture(capture, self.info.graphs.target)
 
     def put(self, inputs: Mapping[str, Tensor], host: Mapping[str, Tensor]) -> None:
         """Hand over named inputs on the device, and the same in host memory (for lengths: reading never syncs)."""
@@ -122,7 +104,7 @@ class Runner:
 
     def draft(self) -> None:
         """One non-causal forward over the block rows; keeps the rows that make drafts."""
-        (hidden,) = self._draft_forward(self._block_rows())
+        hidden = self._draft_forward(self._block_rows())
         self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
         self._kept["anchors"] = self._in("query_ids").view(-1, self.info.block_width)[:, 0]
 
@@ -166,7 +148,7 @@ class Runner:
     def prefill(self) -> None:
         """The target forward over whole prompts and the token after each; keeps the taps of all T rows."""
         cu_rows = self._host_in("prefill_cu_rows").tolist()
-        attend = PromptAttention(self._cache, self._in("prefill_slot_mapping"), cu_rows)
+        attend = PromptAttention(self._target_forward.cache, self._in("prefill_slot_mapping"), cu_rows)
         ids, positions = self._in("prefill_ids"), self._in("prefill_positions")
         hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
         last = self._in("prefill_cu_rows")[1:] - 1
@@ -177,21 +159,20 @@ class Runner:
         """Taps of accepted rows into the drafter's context, at their positions in their slots."""
         positions = self._in("context_positions")
         features = self._kept_one("taps").index_select(0, self._in("context_rows"))
-        mapping = self._in("context_slots") * self._page + positions
+        mapping = self._draft_forward.places(self._in("context_slots"), positions)
         for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
-            self._context.write(layer, mapping, keys, values)
+            self._draft_forward.context.write(layer, mapping, keys, values)
 
     def _block_rows(self) -> Rows:
-        slots, contexts, width = self._in("query_slots"), self._in("context_lens"), self.info.block_width
-        positions = self._in("query_positions")
-        blocks = torch.arange(self._slot_blocks, device=slots.device)
+        forward, width = self._draft_forward, self.info.block_width
+        slots, positions = self._in("query_slots"), self._in("query_positions")
         return Rows(
             self._in("query_ids"),
             positions,
-            slots.repeat_interleave(width) * self._page + positions,
-            slots[:, None] * self._slot_blocks + blocks,
-            contexts + width,
-            self._host_in("query_slots")[:, None] * self._slot_blocks + torch.arange(self._slot_blocks),
+            forward.places(slots.repeat_interleave(width), positions),
+            forward.tables(slots),
+            self._in("context_lens") + width,
+            forward.tables(self._host_in("query_slots")),
             self._host_in("context_lens") + width,
         )
 
@@ -205,41 +186,6 @@ class Runner:
             self._host_in("validate_block_tables"),
             self._host_in("validate_kv_lens"),
         )
-
-    def _draft_eagerly(self, rows: Rows) -> Outputs:
-        return self._drafted(rows, self._kernels.sequences(self._context, rows, rows.longest))
-
-    def _target_eagerly(self, rows: Rows) -> Outputs:
-        return self._verified(rows, self._kernels.rows(self._cache, rows))
-
-    def _drafted(self, rows: Rows, attend: Attend) -> Outputs:
-        return (self._draft(rows.ids, rows.positions, attend),)
-
-    def _verified(self, rows: Rows, attend: Attend) -> Outputs:
-        hidden, taps = self._target(rows.ids, rows.positions, attend, self._draft.config.tap_ids)
-        return self._target.logits(hidden), taps
-
-    @torch.inference_mode()
-    def _capture(self, capture: Capture) -> None:
-        """Capture both forwards at their buckets, over tables as wide as a whole context."""
-        graphs, block_size = self.info.graphs, self._cache.block_size
-        pages = -(-self.info.max_tokens // block_size)
-
-        def draft(rows: Rows) -> Outputs:
-            return self._drafted(rows, self._kernels.sequences(self._context, rows, self._page))
-
-        def target(rows: Rows) -> Outputs:
-            return self._verified(rows, self._kernels.sequences(self._cache, rows, pages * block_size))
-
-        block = self._blank(self.info.block_width, self._slot_blocks)
-        self._draft_forward.capture(draft, capture, graphs.draft, block, self._spare_context)
-        self._target_forward.capture(target, capture, graphs.target, self._blank(1, pages), self._spare)
-
-    def _blank(self, width: int, pages: int) -> Rows:
-        """One sequence of `width` rows with a table of `pages`, all zero."""
-        row, table, length = (torch.zeros(shape, dtype=torch.int64) for shape in ((width,), (1, pages), (1,)))
-        rows, tables, lengths = (host.to(self.device) for host in (row, table, length))
-        return Rows(rows, rows, rows, tables, lengths, table, length)
 
     def _in(self, name: str) -> Tensor:
         return _named(self._inputs, name, "input")
