@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from simtool.cli.live import PromptSource, shapes
-from simtool.engine.inputs import TextEncoder, read_prompt_ids, read_text_prompts, stdlib_prompts
+from simtool.engine.inputs import TextEncoder, read_prompt_ids, read_text_prompts
 from simtool.errors import CheckpointError, UsageError
 
 WORDS = ["<unk>", "<user>", "<assistant>", "<system>", "<end>", "say", "hello", "world", "again", "please"]
@@ -193,10 +193,3 @@ def test_bad_counts(folder, source, message):
     path = lines(folder, {"prompt_ids": [1]}, {"prompt_ids": [2]})
     with pytest.raises(UsageError, match=message):
         PromptSource(**{"count": None, "max_new_tokens": None, "seed": 0, "ids": path, **source}).load(folder)
-
-
-def test_standard_library_prompts_have_the_asked_lengths(folder):
-    prompts = stdlib_prompts(folder, 6, 3, (5, 9), 12)
-    assert all(5 <= len(prompt.prompt_ids) <= 9 for prompt in prompts)
-    assert {prompt.kind for prompt in prompts} == {"code", "prose", "tables"}
-    assert prompts == stdlib_prompts(folder, 6, 3, (5, 9), 12)
