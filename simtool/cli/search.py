@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,13 +51,15 @@ def search(
     results = []
     with console.progress("searching", total=len(tried.placements) * len(settings)) as done:
         for index, setting in enumerate(settings):
-            before = index * len(tried.placements)
-            results.append(
-                find(setting, tried, top=top, processes=study.processes(jobs), progress=lambda n, b=before: done(b + n))  # type: ignore[misc]  # b is bound on purpose
-            )
+            progress = _after(index * len(tried.placements), done)
+            results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))
     _print(tried, results, json=json)
     if save is not None:
         _save(results, save)
+
+
+def _after(before: int, done: Callable[[int], None]) -> Callable[[int], None]:
+    return lambda count: done(before + count)
 
 
 def _lags(text: str) -> list[int | None]:

@@ -84,7 +84,7 @@ def answer_traces(
     made = machines(bundles, source, figures, created)
     say(f"SL {source.manifest.sl}: {len(ARMS)} placements on {len(made)} machines")
     grid = [setting for machine in made for setting in _settings(source, machine, plan.concurrencies, plan)]
-    found = regions(grid, ARMS, processes=plan.processes, progress=lambda _done: None)
+    found = regions(grid, ARMS, processes=plan.processes)
     say(f"SL {source.manifest.sl}: search")
     extremes = [machine for machine in made if not machine.profile.name.startswith("device")]
     searches = tuple(_search(source, machine, plan) for machine in extremes)
@@ -123,19 +123,17 @@ def _settings(source: Bundle, machine: Machine, concurrencies: Sequence[int], pl
 def _search(source: Bundle, machine: Machine, plan: Plan) -> Searched:
     settings = _settings(source, machine, plan.searched, plan)
     tried = candidates(settings[0], (None, 0, 1))
-    results = [
-        search(setting, tried, top=3, processes=plan.processes, progress=lambda _done: None) for setting in settings
-    ]
+    results = [search(setting, tried, top=3, processes=plan.processes) for setting in settings]
     return Searched(machine, tried, tuple(results))
 
 
 def _tornado(source: Bundle, machine: Machine, plan: Plan) -> Tornado:
     (setting,) = _settings(source, machine, plan.searched[-1:], plan)
     quiet = replace(setting, seeds=())
-    return tornado(quiet, BUILT_IN["lag-overlap"], processes=plan.processes, progress=lambda _done: None)
+    return tornado(quiet, BUILT_IN["lag-overlap"], processes=plan.processes)
 
 
 def _break_even(source: Bundle, machine: Machine, plan: Plan) -> tuple[BreakEven, ...]:
     settings = [replace(setting, seeds=()) for setting in _settings(source, machine, plan.concurrencies, plan)]
     late = BUILT_IN["lag-overlap-late"]
-    return tuple(break_even(settings, DECISIONS_NS, late, processes=plan.processes, progress=lambda _done: None))
+    return tuple(break_even(settings, DECISIONS_NS, late, processes=plan.processes))

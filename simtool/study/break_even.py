@@ -15,7 +15,7 @@ from scipy import stats
 
 from simtool.calibrate.whatif import with_change
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.cells import Cell, Progress, Setting, run_cells
+from simtool.study.cells import Cell, Progress, Setting, run_cells, silent
 
 _CONFIDENCE = 0.95
 
@@ -50,7 +50,7 @@ def break_even(
     lagged: Placement,
     *,
     processes: int,
-    progress: Progress,
+    progress: Progress = silent,
 ) -> list[BreakEven]:
     """Compare a lag placement with this-step at every decision cost under every setting (one a concurrency)."""
     points = [

@@ -27,7 +27,7 @@ from simtool.units import NS_PER_S
 Progress = Callable[[int], None]
 
 
-def _silent(_done: int) -> None:
+def silent(_done: int) -> None:
     """Report nothing."""
 
 
@@ -106,7 +106,7 @@ def run_cell(source: Bundle, profile: Profile, scenario: Scenario) -> Cell:
 
 
 def run_cells(
-    jobs: Sequence[tuple[Setting, Placement]], *, processes: int = 1, progress: Progress = _silent
+    jobs: Sequence[tuple[Setting, Placement]], *, processes: int = 1, progress: Progress = silent
 ) -> list[list[Cell]]:
     """Run placements under settings: for each job its cells, one a seed. The order is the jobs' own.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from simtool.analysis.compare import Comparison, compare
 from simtool.step.placement import Placement
 from simtool.study.break_even import Interval, interval
-from simtool.study.cells import Cell, Progress, Setting, arm_of, mean, run_cells
+from simtool.study.cells import Cell, Progress, Setting, arm_of, mean, run_cells, silent
 
 BASELINE = "this-step"
 
@@ -44,7 +44,7 @@ class Region:
 
 
 def regions(
-    settings: Sequence[Setting], placements: Sequence[Placement], *, processes: int, progress: Progress
+    settings: Sequence[Setting], placements: Sequence[Placement], *, processes: int, progress: Progress = silent
 ) -> list[Region]:
     """Run every placement under every setting; placements hold this-step and one with a lag at least."""
     jobs = [(setting, placement) for setting in settings for placement in placements]

@@ -13,7 +13,7 @@ from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
 from simtool.replay.run import replay
 from simtool.step.orders import legal_orders
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.cells import Cell, Progress, Setting, arm_of, run_cells
+from simtool.study.cells import Cell, Progress, Setting, arm_of, run_cells, silent
 from simtool.units import format_ns
 
 BASELINE = BUILT_IN["lag-overlap"]
@@ -69,7 +69,9 @@ def candidates(setting: Setting, lags: Sequence[int | None]) -> Candidates:
     return Candidates(enumerated, tuple(priced), tuple(notes))
 
 
-def search(setting: Setting, tried: Candidates, *, top: int, processes: int, progress: Progress) -> SearchResult:
+def search(
+    setting: Setting, tried: Candidates, *, top: int, processes: int, progress: Progress = silent
+) -> SearchResult:
     """Replay every candidate without noise, the `top` best and lag-overlap with the setting's seeds."""
     screen = Setting(setting.source, setting.profile, setting.concurrency)
     jobs = [(screen, placement) for placement in tried.placements]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from simtool.calibrate.whatif import with_change
 from simtool.step.orders import moves
 from simtool.step.placement import Placement
-from simtool.study.cells import Cell, Progress, Setting, mean, run_cells
+from simtool.study.cells import Cell, Progress, Setting, mean, run_cells, silent
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ _Job = tuple[Setting, Placement]
 _STAYS = (None, None)
 
 
-def tornado(setting: Setting, placement: Placement, *, processes: int, progress: Progress) -> Tornado:
+def tornado(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Tornado:
     """Replay the placement once for each change of one cost, and once for each legal move of one op."""
     parts = list(_parts(placement))
     cost_jobs = [
