@@ -99,12 +99,18 @@ def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         "Every figure here is **modeled**: a replay of recorded outcomes at calibrated or constructed costs, in a "
         f"closed loop, over decode steps at full occupancy. Rebuilt by:\n\n{command(rebuilt_by)}\n"
         f"{sources}. Each slot serves {plan.waves} requests (eight at least); when the trace has too few, its requests "
-        "are queued again.\n\n"
+        f"are queued again. Outputs are short ({_lengths(answers)}): the first steps of every request, which a lag "
+        "verifies at full width, weigh more here than in long answers.\n\n"
         f"Intervals are 95 %. Calibrated machines: {plan.seeds} noise seeds, the same draws under every placement, "
         "paired t. The constructed machine has no noise: its intervals come from its steps. Neither covers other "
         "prompts or the error of the costs themselves.\n\n"
         + table(("machine", "host/device time", "what it is"), list(dict.fromkeys(rows)))
     )
+
+
+def _lengths(answers: Sequence[TraceAnswers]) -> str:
+    medians = {each.sl: each.source.table("requests")["output_tokens"].median() for each in answers}
+    return ", ".join(f"median {median} tokens at SL {sl}" for sl, median in medians.items())
 
 
 def _policy(name: str) -> str:
