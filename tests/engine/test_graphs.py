@@ -6,14 +6,22 @@ import pytest
 import torch
 
 from simtool.engine.checkpoint import load_draft, load_target
+from simtool.engine.engine import Prompt, run
 from simtool.engine.graphs import Spare, fill, padding
 from simtool.engine.rows import Rows
 from simtool.engine.runner import Runner, load_runner
+from simtool.engine.session import RunPlan, Session
 from simtool.engine.timed_device import TimedDevice, same_durations
+from simtool.engine.worker import BlockShape, Worker
 from simtool.errors import DeviceError, UsageError
+from simtool.step.batching import BlockPool, Scheduler
+from simtool.step.buckets import pick_bucket
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.placement import resolve_placement
 from tests.engine import golden
 from tests.engine.driving import generate
 from tests.engine.recomputing import RecomputingCapture
+from tests.engine.serving import Keeping
 
 TOKENS = 24
 
@@ -71,3 +79,40 @@ def test_a_rebind_without_graphs_that_take_lengths_is_refused():
     runner, _ = graphed("dspark_b7", 1, 8)
     with pytest.raises(DeviceError, match="no graph of 'target' takes lengths from the host"):
         runner.rebind("target")
+
+
+def test_the_worker_binds_what_it_launches_and_says_which_graph_ran():
+    spec = golden.spec("dspark_b7", 3, graph_rows=16)
+    target = load_target(spec.target, torch.float32)
+    capture = RecomputingCapture(rebinds=True)
+    runner = Runner(target, load_draft(spec.draft, target, torch.float32), spec, capture=capture)
+    device = TimedDevice(runner, same_durations(1))
+    cases = golden.cases("dspark_b7")[:3]
+    prompts = [Prompt(f"r{i}", tuple(case["prompt"]), 12) for i, case in enumerate(cases)]
+    recorder = Keeping(device.now_ns)
+    block = BlockShape(device.info.drafts, device.info.block_width, device.info.mask_token_id)
+    scheduler = Scheduler(3, BlockPool(spec.kv_blocks, spec.block_size), lookahead=device.info.drafts + 1)
+    controller = ControllerSettings(LinearPredictor(1.0, 0.3, 0.0))
+    worker = Worker(device, scheduler, block, resolve_placement("lag+rebind"), controller, recorder)
+    result = run(worker, prompts, device.info.max_tokens)
+    assert result.output_ids == {f"r{i}": case["output"][:12] for i, case in enumerate(cases)}
+    buckets = device.info.graphs.target
+    assert {s.graph_bucket for s in recorder.decodes} >= {None, 16}
+    for s in recorder.decodes:
+        assert s.graph_bucket == pick_bucket(buckets, s.cu_rows[-1])
+    for graph in capture.graphs:
+        assert len(graph.bound) == graph.replays
+    widths = [len(lengths) for graph in capture.graphs for lengths in graph.bound]
+    assert set(widths) <= {*device.info.graphs.draft, *buckets}
+
+
+@pytest.mark.parametrize(("rebinds", "name"), [(True, "static"), (False, "static+rebind")])
+def test_a_session_wants_the_placement_that_its_graphs_need(rebinds, name):
+    spec = golden.spec("dspark_b7", 1, graph_rows=8)
+    target = load_target(spec.target, torch.float32)
+    draft = load_draft(spec.draft, target, torch.float32)
+    runner = Runner(target, draft, spec, capture=RecomputingCapture(rebinds=rebinds))
+    session = Session(TimedDevice(runner, same_durations(1)), spec)
+    prompt = Prompt("r0", tuple(golden.cases("dspark_b7")[0]["prompt"]), 4)
+    with pytest.raises(UsageError, match=r"use static\+rebind|drop \+rebind"):
+        session.check(RunPlan([prompt], resolve_placement(name)))
