@@ -75,29 +75,24 @@ def record_arms(
     repeats: int,
     out: Path,
 ) -> Runs:
-    """Record every arm on every set of prompts, `repeats` times, each round starting with another arm.
+    """Record every arm on every set of prompts, `repeats` times; within a repetition all take turns, step by step.
 
-    Interleaving matters more than counting: a machine drifts between speeds, and only neighbours in time compare.
+    A machine drifts between speeds by more than placements differ: only neighbours in time compare.
     """
     from simtool.engine.session import RunPlan
 
     runs: dict[str, dict[str, list[Path]]] = {use: {p.name: [] for p in placements} for use in prompts}
     plans = {(use, p.name): RunPlan(prompts[use], p, controller) for use in prompts for p in placements}
-    for plan in plans.values():
-        session.check(plan)
     for placement in placements:
         session.warm_up(plans[next(iter(prompts)), placement.name])
-    finished, total = 0, repeats * len(plans)
-    with console.progress(f"recording {total} live runs", total=total) as done:
+    each = sum(len(plan.prompts) for plan in plans.values())
+    with console.progress(f"recording {repeats} x {len(plans)} live runs", total=repeats * each) as done:
         for repeat in range(repeats):
-            turn = repeat % len(placements)
-            for placement in (*placements[turn:], *placements[:turn]):
-                for use in prompts:
-                    path = out / use / f"{placement.name}-{repeat}"
-                    session.record(path, plans[use, placement.name], force=True)
-                    runs[use][placement.name].append(path)
-                    finished += 1
-                    done(finished)
+            jobs = [(out / use / f"{arm}-{repeat}", plan) for (use, arm), plan in plans.items()]
+            served = repeat * each
+            session.record_in_turns(jobs, force=True, progress=lambda count, served=served: done(served + count))
+            for use, arm in plans:
+                runs[use][arm].append(out / use / f"{arm}-{repeat}")
     return runs
 
 

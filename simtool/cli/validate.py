@@ -66,9 +66,8 @@ def validate(
         use: live.PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()
     }
     served = [prompt for each in prompts.values() for prompt in each]
-    with live.open_session(
-        device, models, concurrency, served, dtype=dtype, sampling=sampling, kv=(None, 16)
-    ) as session:
+    slots = concurrency * len(placements) * len(prompts)  # all arms on all sets of prompts take turns on one device
+    with live.open_session(device, models, slots, served, dtype=dtype, sampling=sampling, kv=(None, 16)) as session:
         campaign.make_room(out, force=force)
         controller = live.controller_settings(session, "live", 0.0, 0.0)
         console.note(f"to judge on: {live.shapes(prompts['live'])}")

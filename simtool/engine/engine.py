@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from simtool.engine.device import WorkTiming
 from simtool.engine.recorder import RequestFacts
 from simtool.engine.worker import StepState, Worker
 from simtool.errors import CapacityError
@@ -40,6 +41,51 @@ class RunResult:
         return {name: facts.output_ids for name, facts in self.requests.items()}
 
 
+class Run:
+    """A run under way: `advance` makes one step, until it is `finished`.
+
+    timings: device times on this run's clock; None: the device's own. Raises CapacityError at its start when a prompt
+    cannot fit the models' context_tokens or the KV cache.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        prompts: Iterable[Prompt],
+        context_tokens: int,
+        timings: Callable[[], list[WorkTiming]] | None = None,
+    ) -> None:
+        self.worker = worker
+        self._timings = timings or worker.device.timings
+        self.result = RunResult(start_ns=worker.recorder.now_ns())
+        for prompt in prompts:
+            _enqueue(worker, prompt, context_tokens, self.result)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every request has been served."""
+        return self.worker.scheduler.idle
+
+    @property
+    def served(self) -> int:
+        """Requests that are finished."""
+        return sum(1 for facts in self.result.requests.values() if facts.finish_reason)
+
+    def advance(self) -> None:
+        """Make the next step and record it; waits for an arrival when there is nothing else to do."""
+        _await_arrival(self.worker)
+        s = self.worker.step(self.result.steps, self.worker.recorder.now_ns())
+        self.worker.recorder.end_step(s, self._timings())
+        self.result.steps += 1
+        _account(self.worker, s, self.result)
+
+    def close(self) -> RunResult:
+        """Take the last device times and return the result."""
+        self.worker.recorder.close(self._timings())
+        self.result.end_ns = self.worker.recorder.now_ns()
+        return self.result
+
+
 def run(
     worker: Worker,
     prompts: Iterable[Prompt],
@@ -49,22 +95,13 @@ def run(
 ) -> RunResult:
     """Serve every prompt and return the result; `progress` hears how many requests are finished.
 
-    context_tokens: positions the models can hold. most_steps: stop after so many, whatever is left to do. Raises
-    CapacityError before anything runs when a prompt cannot fit them or the KV cache.
+    context_tokens: positions the models can hold. most_steps: stop after so many, whatever is left to do.
     """
-    result = RunResult(start_ns=worker.recorder.now_ns())
-    for prompt in prompts:
-        _enqueue(worker, prompt, context_tokens, result)
-    while not worker.scheduler.idle and (most_steps is None or result.steps < most_steps):
-        _await_arrival(worker)
-        s = worker.step(result.steps, worker.recorder.now_ns())
-        worker.recorder.end_step(s, worker.device.timings())
-        result.steps += 1
-        _account(worker, s, result)
-        progress(sum(1 for facts in result.requests.values() if facts.finish_reason))
-    worker.recorder.close(worker.device.timings())
-    result.end_ns = worker.recorder.now_ns()
-    return result
+    this = Run(worker, prompts, context_tokens)
+    while not this.finished and (most_steps is None or this.result.steps < most_steps):
+        this.advance()
+        progress(this.served)
+    return this.close()
 
 
 def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunResult) -> None:

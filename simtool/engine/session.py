@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
 from simtool import __version__
-from simtool.engine.device import Device
-from simtool.engine.engine import Prompt, RunResult, run
+from simtool.engine.device import Device, WorkTiming
+from simtool.engine.engine import Prompt, Run, RunResult, run
 from simtool.engine.machine import MachineMeter
 from simtool.engine.recorder import BundleRecorder, Recorder
 from simtool.engine.spec import RunnerInfo, RunnerSpec
+from simtool.engine.turns import TurnClock, take_turns
 from simtool.engine.worker import BlockShape, Worker
 from simtool.errors import UsageError
 from simtool.step.batching import BlockPool, Request, Scheduler
@@ -33,6 +36,16 @@ class RunPlan:
     prompts: Sequence[Prompt]
     placement: Placement
     controller: ControllerSettings = field(default_factory=ControllerSettings)
+
+
+@dataclass(frozen=True)
+class Share:
+    """A run's part of the device: slots first_slot, first_slot + 1, ... and KV blocks likewise."""
+
+    slots: int
+    kv_blocks: int
+    first_slot: int = 0
+    first_block: int = 0
 
 
 @dataclass
@@ -97,16 +110,49 @@ class Session:
     ) -> RunResult:
         """Serve the prompts and leave a bundle at `path`. An error or an interrupt leaves it marked incomplete."""
         self.check(plan)
-        with BundleWriter(path, self._manifest(plan, details or {}), force=force) as writer:
+        with BundleWriter(path, self._manifest(plan, self._whole, details or {}), force=force) as writer:
             meter = MachineMeter(self.device.pids)
-            greedy = self.spec.sampling.greedy
-            recorder = BundleRecorder(self.device.now_ns, writer, plan.placement.name, greedy=greedy)
-            result = self.run(plan, recorder, progress)
-            use = meter.stop()
-            machine = use.to_dict() if use else None
-            clock = self.device.clock_facts()
-            writer.close(details={**writer.manifest.details, "machine": machine, "clock": clock})
+            result = self.run(plan, self._recorder(self.device.now_ns, writer, plan), progress)
+            self._close(writer, meter)
         return result
+
+    def record_in_turns(
+        self,
+        jobs: Sequence[tuple[Path, RunPlan]],
+        *,
+        force: bool = False,
+        progress: Callable[[int], None] = lambda served: None,
+    ) -> None:
+        """Record several plans step by step in turn, each on an equal share of the device (see engine/turns.py).
+
+        The device's slots and KV blocks are divided; a bundle's concurrency is its share's.
+        """
+        shares = self._shares(len(jobs))
+        for (_, plan), share in zip(jobs, shares, strict=True):
+            self.check(plan, share)
+        with ExitStack() as stack:
+            meter = MachineMeter(self.device.pids)
+            writers, runs = [], []
+            for (path, plan), share in zip(jobs, shares, strict=True):
+                details = {"in_turns_with": [other.name for other, _ in jobs if other != path]}
+                writer = BundleWriter(path, self._manifest(plan, share, details), force=force)
+                writers.append(stack.enter_context(writer))
+                clock = TurnClock(self.device.now_ns)
+                worker = self._worker(plan, self._recorder(clock, writer, plan), share)
+                on_clock = partial(_on_clock, clock, self.device)
+                runs.append((Run(worker, plan.prompts, self.info.max_tokens, on_clock), clock))
+            take_turns(runs, progress)
+            for (run_, _), writer in zip(runs, writers, strict=True):
+                run_.close()
+                self._close(writer, meter)
+
+    def _recorder(self, now_ns: Callable[[], int], writer: BundleWriter, plan: RunPlan) -> BundleRecorder:
+        return BundleRecorder(now_ns, writer, plan.placement.name, greedy=self.spec.sampling.greedy)
+
+    def _close(self, writer: BundleWriter, meter: MachineMeter) -> None:
+        use = meter.stop()
+        machine = use.to_dict() if use else None
+        writer.close(details={**writer.manifest.details, "machine": machine, "clock": self.device.clock_facts()})
 
     def profile(self, folder: Path, plan: RunPlan, steps: int) -> None:
         """Run the plan's first steps again under the framework's profiler, into a folder; nothing is recorded.
@@ -120,15 +166,15 @@ class Session:
         run(worker, plan.prompts, self.info.max_tokens, most_steps=steps)
         self.device.stop_profile()
 
-    def check(self, plan: RunPlan) -> None:
-        """Raise UsageError or CapacityError for a plan that cannot run, before a folder is made."""
+    def check(self, plan: RunPlan, share: Share | None = None) -> None:
+        """Raise UsageError or CapacityError for a plan that cannot run on its share, before a folder is made."""
         names = [prompt.request_id for prompt in plan.prompts]
         if not names:
             raise UsageError("no prompts to serve; expected one or more")
         if len(set(names)) < len(names):
             raise UsageError("two prompts share a request id; give each its own")
         self._check_rebinds(plan.placement)
-        scheduler = self._scheduler()
+        scheduler = self._scheduler(share or self._whole)
         for prompt in plan.prompts:
             _known(prompt, self.info.vocab_size)
             _fits(prompt, len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead, self.info.max_tokens)
@@ -140,17 +186,30 @@ class Session:
         if self.info.graphs.rebinds and not placement.rebinds:
             raise UsageError(f"graphs of {self.device.name} take lengths from the host: use {placement.name}+rebind")
 
-    def _scheduler(self) -> Scheduler:
-        pool = BlockPool(self.spec.kv_blocks, self.spec.block_size)
-        return Scheduler(self.spec.slots, pool, lookahead=self.info.drafts + 1)
+    @property
+    def _whole(self) -> Share:
+        return Share(self.spec.slots, self.spec.kv_blocks)
 
-    def _worker(self, plan: RunPlan, recorder: Recorder) -> Worker:
+    def _shares(self, count: int) -> list[Share]:
+        """Divide slots and KV blocks into equal parts; raises UsageError when there is not one of each for all."""
+        slots, blocks = self.spec.slots // count, self.spec.kv_blocks // count
+        if not slots or not blocks:
+            raise UsageError(f"{self.spec.slots} slots and {self.spec.kv_blocks} KV blocks for {count} runs in turn")
+        return [Share(slots, blocks, index * slots, index * blocks) for index in range(count)]
+
+    def _scheduler(self, share: Share) -> Scheduler:
+        pool = BlockPool(share.kv_blocks, self.spec.block_size, share.first_block)
+        return Scheduler(share.slots, pool, self.info.drafts + 1, share.first_slot)
+
+    def _worker(self, plan: RunPlan, recorder: Recorder, share: Share | None = None) -> Worker:
         block = BlockShape(self.info.drafts, self.info.block_width, self.info.mask_token_id)
-        worker = Worker(self.device, self._scheduler(), block, plan.placement, plan.controller, recorder)
+        worker = Worker(
+            self.device, self._scheduler(share or self._whole), block, plan.placement, plan.controller, recorder
+        )
         worker.stop_tokens = frozenset(self.info.eos_token_ids)
         return worker
 
-    def _manifest(self, plan: RunPlan, details: Mapping[str, object]) -> Manifest:
+    def _manifest(self, plan: RunPlan, share: Share, details: Mapping[str, object]) -> Manifest:
         spec = self.spec
         if self._models is None:
             self._models = {"target": identity(spec.target), "draft": identity(spec.draft)}
@@ -165,7 +224,7 @@ class Session:
             algorithm=self.info.algorithm,
             sl=self.info.drafts,
             block_width=self.info.block_width,
-            concurrency=spec.slots,
+            concurrency=share.slots,
             placement=plan.placement.to_dict(),
             controller=asdict(plan.controller),
             sampling=sampling,
@@ -174,7 +233,7 @@ class Session:
             warnings=list(self.warnings),
             details={
                 "dtype": spec.dtype,
-                "kv_blocks": spec.kv_blocks,
+                "kv_blocks": share.kv_blocks,
                 "block_size": spec.block_size,
                 "executors": dict(self.device.executors),
                 "graphs": self.info.graphs.to_dict(),
@@ -182,6 +241,10 @@ class Session:
                 **details,
             },
         )
+
+
+def _on_clock(clock: TurnClock, device: Device) -> list[WorkTiming]:
+    return clock.place(device.timings())
 
 
 def _known(prompt: Prompt, vocab_size: int) -> None:

@@ -46,16 +46,20 @@ class Sequence:
 
 @dataclass
 class BlockPool:
-    """KV cache blocks of block_size tokens, handed out lowest id first so that runs repeat."""
+    """KV cache blocks of block_size tokens, handed out lowest id first so that runs repeat.
+
+    first_block: id of the first, for runs that share one cache.
+    """
 
     num_blocks: int
     block_size: int
+    first_block: int = 0
     _free: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
         if self.num_blocks < 1 or self.block_size < 1:
             raise UsageError(f"KV pool of {self.num_blocks} blocks x {self.block_size} tokens; both must be >= 1")
-        self._free = list(range(self.num_blocks - 1, -1, -1))
+        self._free = list(range(self.first_block + self.num_blocks - 1, self.first_block - 1, -1))
 
     @property
     def free(self) -> int:
@@ -81,17 +85,18 @@ class BlockPool:
 class Scheduler:
     """First come, first served into `concurrency` slots, while KV blocks last.
 
-    lookahead: tokens past the last emitted one that a verify may write (N drafts + the bonus row).
+    lookahead: tokens past the last emitted one that a verify may write (N drafts + the bonus row). first_slot: for
+    runs that share one device.
     """
 
-    def __init__(self, concurrency: int, pool: BlockPool, lookahead: int) -> None:
+    def __init__(self, concurrency: int, pool: BlockPool, lookahead: int, first_slot: int = 0) -> None:
         if concurrency < 1:
             raise UsageError(f"concurrency is {concurrency}; expected 1 or more")
         self.pool = pool
         self.lookahead = lookahead
         self.running: list[Sequence] = []
         self._waiting: deque[Request] = deque()
-        self._free_slots = list(range(concurrency - 1, -1, -1))
+        self._free_slots = list(range(first_slot + concurrency - 1, first_slot - 1, -1))
 
     def add(self, request: Request) -> None:
         """Queue a request; raises CapacityError when it could never fit."""
