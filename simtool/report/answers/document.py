@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from simtool.report.answers import claims, lags, winners
 from simtool.report.answers.markdown import command, table
@@ -109,8 +110,8 @@ def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
 
 
 def _lengths(answers: Sequence[TraceAnswers]) -> str:
-    medians = {each.sl: each.source.table("requests")["output_tokens"].median() for each in answers}
-    return ", ".join(f"median {median} tokens at SL {sl}" for sl, median in medians.items())
+    medians = {each.sl: median(each.source.table("requests")["output_tokens"].to_list()) for each in answers}
+    return ", ".join(f"median {tokens:g} tokens at SL {sl}" for sl, tokens in medians.items())
 
 
 def _policy(name: str) -> str:
