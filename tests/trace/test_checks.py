@@ -71,6 +71,7 @@ CASES: list[tuple[str, Change, str]] = [
     ("steps", _set("batch", 3, step=1), "batch is not the number of its rows"),
     ("steps", _set("validate_rows", 7, step=1), "validate_rows is not W"),
     ("steps", _set("pruned", True, step=1), "pruned does not say"),
+    ("steps", _set("graph_bucket", 1, step=1), "graph_bucket holds fewer rows"),
     ("rows", _set("prefix_len", 3, step=1), "prefix_len is outside 0..SL"),
     ("rows", _set("accepted", 2, step=2), "accepted is outside 0..prefix_len"),
     ("rows", _set("emitted", 3, step=2), "emitted is outside 1..accepted + 1"),

@@ -36,6 +36,11 @@ _RULES = (
         _DECODE & (pl.col("pruned") != pl.col("has_pruned")),
         ("pruned",),
     ),
+    Rule(
+        "graph_bucket holds fewer rows than validate_rows",
+        pl.col("graph_bucket") < pl.col("validate_rows"),
+        ("graph_bucket", "validate_rows"),
+    ),
 )
 
 
