@@ -18,6 +18,7 @@ FEATURES = (
     "dense_rows",
     "validate_rows",
     "validate_kv",
+    "ragged",
     "target_rows",
     "past_graphs",
     "past_graph_rows",
@@ -51,6 +52,7 @@ class DecodeShape:
     def features(self) -> dict[str, float]:
         """Return every decode feature; row r of a sequence reads kv_len + r + 1 keys.
 
+        ragged: 1 when some prefix is cut, and a forward then gathers unequal widths into a rectangle and back.
         target_rows, draft_rows: rows that a forward computes, padding included. A target forward past the largest
         graph is another program: past_graphs is then 1 and its rows are past_graph_rows, with target_rows 0.
         """
@@ -68,6 +70,7 @@ class DecodeShape:
             "dense_rows": batch * (drafts + 1),
             "validate_rows": sum(widths),
             "validate_kv": validate_kv,
+            "ragged": int(any(prefix < drafts for prefix in self.prefix_lens)),
             "target_rows": 0 if past else self.graph_bucket or sum(widths),
             "past_graphs": int(past),
             "past_graph_rows": sum(widths) if past else 0,

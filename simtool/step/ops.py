@@ -177,7 +177,7 @@ _OPS = (
         ("filled_batch",),
         ("logits",),
         (),
-        (_kernel("target", "target_rows", "past_graphs", "past_graph_rows", "validate_kv"),),
+        (_kernel("target", "batch", "ragged", "target_rows", "past_graphs", "past_graph_rows", "validate_kv"),),
     ),
     Op(
         "launch_verify",

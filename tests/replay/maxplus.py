@@ -100,6 +100,7 @@ def decode(line, work, costs, placement, executors, running, controller):
         "past_graphs": 0,
         "past_graph_rows": 0,
         "validate_kv": sum(kv + r + 1 for kv, r in keys),
+        "ragged": int(any(p < n for p in prefixes)),
         "decide_work": candidates * math.log2(max(candidates, 2)),
         "accepted_rows": sum(emitted),
     }

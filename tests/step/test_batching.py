@@ -73,6 +73,7 @@ def test_features_count_what_the_forwards_touch():
         "past_graphs": 0,
         "past_graph_rows": 0,
         "validate_kv": 11 + (21 + 22 + 23 + 24),
+        "ragged": 1,
         "decide_work": pytest.approx(6 * 2.584962500721156),
         "accepted_rows": 3,
     }
