@@ -38,11 +38,17 @@ class Setting:
     def arguments(self) -> list[str]:
         shared = ["--algorithm", self.algorithm, "--sl", str(self.sl), "--concurrency", str(self.concurrency)]
         if self.timed:
-            return [*shared, "--num-prompts", "32", "--repeats", "5"]
+            arms = [argument for arm in ARMS for argument in ("--policy", arm)]
+            return [*shared, *arms, "--num-prompts", "32", "--repeats", "5"]
         return [*shared, "--num-prompts", "208", "--max-new-tokens", "24", "--tokens-only"]
 
 
-TIMED = [Setting("dspark", sl, concurrency, True) for sl in (7, 16) for concurrency in (4, 8)]
+ARMS = ("static", "this-step", "lag", "lag-overlap", "lag-overlap-late", "lag-overlap-index")
+TIMED = [
+    *(Setting("dspark", sl, 8, True) for sl in (7, 16)),
+    *(Setting("dspark", sl, 4, True) for sl in (7, 16)),
+    Setting("dflash", 7, 8, True),
+]
 EXACT = [
     Setting(algorithm, sl, concurrency, False)
     for algorithm in ("dspark", "dflash")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,11 +90,14 @@ def record_arms(
     with console.progress(f"recording {repeats} x {len(plans)} live runs", total=repeats * each) as done:
         for repeat in range(repeats):
             jobs = [(out / use / f"{arm}-{repeat}", plan) for (use, arm), plan in plans.items()]
-            served = repeat * each
-            session.record_in_turns(jobs, force=True, progress=lambda count, served=served: done(served + count))
+            session.record_in_turns(jobs, force=True, progress=partial(_further, done, repeat * each))
             for use, arm in plans:
                 runs[use][arm].append(out / use / f"{arm}-{repeat}")
     return runs
+
+
+def _further(done: Callable[[int], None], before: int, count: int) -> None:
+    done(before + count)
 
 
 def judge_arms(

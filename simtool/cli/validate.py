@@ -89,9 +89,11 @@ def validate(
 
 
 def _present(outcome: Outcome) -> None:
-    from simtool.report.fidelity import describe, tables
+    from simtool.report.fidelity import describe, headline, tables
 
     out = console.stdout()
+    for line in headline(outcome.fidelity):
+        out.print(line, style="bold", soft_wrap=True)
     for table in tables(outcome.fidelity):
         out.print(table)
     for line in describe(outcome.fidelity, [bundle for arm in outcome.live.values() for bundle in arm]):

@@ -33,6 +33,20 @@ def tables(fidelity: Fidelity) -> list[Table]:
     return [arms, pairs]
 
 
+def headline(fidelity: Fidelity) -> list[str]:
+    """Answer first, a sentence a pair: what one placement buys over another, live, with its interval."""
+    return [_sentence(each) for each in fidelity.pairs]
+
+
+def _sentence(each: JudgedPair) -> str:
+    interval = f"95 % interval {_change(each.low)} to {_change(each.high)}; replay {_change(each.predicted)}"
+    if each.low <= 1 <= each.high:
+        return f"cannot tell {each.other} from {each.baseline} ({interval})"
+    more = "more" if each.measured > 1 else "fewer"
+    size = f"{abs(each.measured - 1) * 100:.1f} %"
+    return f"{each.other} gives {size} {more} tokens/s than {each.baseline} ({interval})"
+
+
 def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
     """Say in sentences how far the replay can be trusted, and how quiet the machine was."""
     tokens = (
