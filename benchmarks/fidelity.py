@@ -46,7 +46,6 @@ class Setting:
 ARMS = ("static", "this-step", "lag", "lag-overlap", "lag-overlap-late", "lag-overlap-index")
 TIMED = [
     *(Setting("dspark", sl, 8, True) for sl in (7, 16)),
-    *(Setting("dspark", sl, 4, True) for sl in (7, 16)),
     Setting("dflash", 7, 8, True),
 ]
 EXACT = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
+from simtool.cli.options import command_line
 from simtool.errors import UsageError
 from simtool.step.placement import Placement
 
@@ -90,7 +91,8 @@ def record_arms(
     with console.progress(f"recording {repeats} x {len(plans)} live runs", total=repeats * each) as done:
         for repeat in range(repeats):
             jobs = [(out / use / f"{arm}-{repeat}", plan) for (use, arm), plan in plans.items()]
-            session.record_in_turns(jobs, force=True, progress=partial(_further, done, repeat * each))
+            progress = partial(_further, done, repeat * each)
+            session.record_in_turns(jobs, force=True, details={"command": command_line()}, progress=progress)
             for use, arm in plans:
                 runs[use][arm].append(out / use / f"{arm}-{repeat}")
     return runs

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json as json_format
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simtool.cli import console, live
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, command_line
 from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
 
@@ -75,7 +73,7 @@ def validate(
     source = runs["live"][placements[0].name][0]
     fill_bundle(source, models.target, models.draft)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
-    command = shlex.join(["simtool", *sys.argv[1:]])
+    command = command_line()
     document = outcome.document(command)
     (out / "validation.json").write_text(json_format.dumps(document, indent=2) + "\n")
     if json:

@@ -121,6 +121,7 @@ class Session:
         jobs: Sequence[tuple[Path, RunPlan]],
         *,
         force: bool = False,
+        details: Mapping[str, object] | None = None,
         progress: Callable[[int], None] = lambda served: None,
     ) -> None:
         """Record several plans step by step in turn, each on an equal share of the device (see engine/turns.py).
@@ -134,8 +135,9 @@ class Session:
             meter = MachineMeter(self.device.pids)
             writers, runs = [], []
             for (path, plan), share in zip(jobs, shares, strict=True):
-                details = {"in_turns_with": [other.name for other, _ in jobs if other != path]}
-                writer = BundleWriter(path, self._manifest(plan, share, details), force=force)
+                others = [other.name for other, _ in jobs if other != path]
+                manifest = self._manifest(plan, share, {**(details or {}), "in_turns_with": others})
+                writer = BundleWriter(path, manifest, force=force)
                 writers.append(stack.enter_context(writer))
                 clock = TurnClock(self.device.now_ns)
                 worker = self._worker(plan, self._recorder(clock, writer, plan), share)
