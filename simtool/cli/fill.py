@@ -77,7 +77,7 @@ def _open_filler(bundle: Bundle, target: Path | None, draft: Path | None) -> Fil
             raise UsageError(f"{folder}: no such {role} folder; give --target and --draft as when it was recorded")
         if identity(folder) != manifest.models.get(role):
             raise UsageError(f"{folder}: not the {role} that {bundle.path} was recorded with; give that one")
-    torch.set_num_threads(1)  # small matrices: two threads meet at a barrier in every op, and a busy core makes both wait
+    torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
     dtype = getattr(torch, str(manifest.details.get("dtype", "float32")))
     loaded = load_target(target, dtype)
     return Filler(loaded, load_draft(draft, loaded, dtype), manifest.sl)
