@@ -2,10 +2,11 @@
 
     python benchmarks/recorder_overhead.py --target FOLDER --draft FOLDER
 
-A pair is two runs of the same prompts on one open device: one writes a bundle, the other keeps nothing. Both emit the
-same tokens in the same steps, so the ratio of their times is the cost of recording. The order within a pair alternates,
-and the interval is a bootstrap over pairs (Efron & Tibshirani 1993). Beside each figure: the share of the machine that
-others used, and how often the host waited for the device, which recording must not change.
+A pair is two runs of the same prompts on one open device that take turns step by step (simtool/engine/turns.py): one
+writes a bundle, the other keeps nothing. Both emit the same tokens in the same steps and meet the same machine, so the
+ratio of their times is the cost of recording. The interval is a bootstrap over pairs (Efron & Tibshirani 1993). Beside
+each figure: the share of the machine that others used, and how often the host waited for the device, which recording
+must not change.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from simtool.engine.engine import Prompt, RunResult
 from simtool.engine.inputs import stdlib_prompts
 from simtool.engine.machine import MachineMeter
 from simtool.engine.recorder import Recorder
-from simtool.engine.session import RunPlan, Session
+from simtool.engine.session import RunPlan, Session, Share
 from simtool.engine.spec import RunnerSpec
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
@@ -72,23 +73,28 @@ def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhe
     meter = MachineMeter(session.device.pids)
     rows = []
     for i in range(pairs):
-        times = {}
-        for recorded in (True, False) if i % 2 else (False, True):
-            times[recorded] = _step_ns(session.record(folder / str(i), plan) if recorded else session.run(plan))
-        rows.append((times[False], times[True]))
+        quiet, kept = session.record_in_turns([(None, plan), (folder / str(i), plan)])
+        rows.append((_step_ns(quiet), _step_ns(kept)))
     use = meter.stop()
     silent, recorded = np.array(rows).T
     interval = stats.bootstrap(
         (silent, recorded), lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
         confidence_level=CONFIDENCE, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0),
     ).confidence_interval  # fmt: skip
-    counter = Waits(session.device.now_ns)
-    steps = session.run(plan, counter).steps
+    ratio = recorded.mean() / silent.mean()
     return Overhead(
-        plan.placement.name, session.spec.slots, pairs, steps, silent.mean() / NS_PER_MS, recorded.mean() / NS_PER_MS,
-        recorded.mean() / silent.mean(), float(interval.low), float(interval.high), counter.count,
+        plan.placement.name, session.spec.slots // 2, pairs, quiet.steps, silent.mean() / NS_PER_MS,
+        recorded.mean() / NS_PER_MS, ratio, float(interval.low), float(interval.high), _silent_waits(session, plan),
         _recorded_waits(folder / "0"), use.others if use else None,
     )  # fmt: skip
+
+
+def _silent_waits(session: Session, plan: RunPlan) -> int:
+    """How often the host waits when nothing is kept, at the concurrency that the pairs ran at."""
+    counter = Waits(session.device.now_ns)
+    half = Share(session.spec.slots // 2, session.spec.kv_blocks // 2)
+    session.run(plan, counter, share=half)
+    return counter.count
 
 
 def _step_ns(result: RunResult) -> float:
@@ -117,7 +123,8 @@ def main() -> None:
     given = parser.parse_args()
     prompts: list[Prompt] = stdlib_prompts(given.target, given.prompts, 0, PROMPT_TOKENS, given.new_tokens)
     context = PROMPT_TOKENS[1] + given.new_tokens + 32
-    spec = RunnerSpec(given.target, given.draft, given.batch, given.batch * -(-context // 16), context_tokens=context)
+    slots = 2 * given.batch  # both runs of a pair at once
+    spec = RunnerSpec(given.target, given.draft, slots, slots * -(-context // 16), context_tokens=context)
     plan = RunPlan(prompts, BUILT_IN[given.placement], ControllerSettings(LinearPredictor(1.0, 0.02, 0.0)))
     with Session(open_device(given.device, spec), spec) as session, tempfile.TemporaryDirectory() as folder:
         print(json.dumps(asdict(measure(session, plan, given.pairs, Path(folder))), indent=2))

@@ -85,10 +85,14 @@ class Session:
         self.device.close()
 
     def run(
-        self, plan: RunPlan, recorder: Recorder | None = None, progress: Callable[[int], None] = lambda finished: None
+        self,
+        plan: RunPlan,
+        recorder: Recorder | None = None,
+        progress: Callable[[int], None] = lambda finished: None,
+        share: Share | None = None,
     ) -> RunResult:
-        """Serve the prompts; nothing is kept but the result, unless a recorder is given."""
-        worker = self._worker(plan, recorder or Recorder(self.device.now_ns))
+        """Serve the prompts; nothing is kept but the result, unless a recorder is given. share: None is all of it."""
+        worker = self._worker(plan, recorder or Recorder(self.device.now_ns), share)
         return run(worker, plan.prompts, self.info.max_tokens, progress)
 
     def warm_up(self, plan: RunPlan) -> None:
@@ -118,35 +122,41 @@ class Session:
 
     def record_in_turns(
         self,
-        jobs: Sequence[tuple[Path, RunPlan]],
+        jobs: Sequence[tuple[Path | None, RunPlan]],
         *,
         force: bool = False,
         details: Mapping[str, object] | None = None,
         progress: Callable[[int], None] = lambda served: None,
-    ) -> None:
+    ) -> list[RunResult]:
         """Record several plans step by step in turn, each on an equal share of the device (see engine/turns.py).
 
-        The device's slots and KV blocks are divided; a bundle's concurrency is its share's.
+        The device's slots and KV blocks are divided; a bundle's concurrency is its share's. A job without a path runs
+        its turns and keeps nothing. Returns the results in the order of the jobs.
         """
         shares = self._shares(len(jobs))
         for (_, plan), share in zip(jobs, shares, strict=True):
             self.check(plan, share)
+        names = [path.name for path, _ in jobs if path is not None]
         with ExitStack() as stack:
             meter = MachineMeter(self.device.pids)
-            writers, runs = [], []
+            writers: list[BundleWriter] = []
+            runs: list[tuple[Run, TurnClock]] = []
             for (path, plan), share in zip(jobs, shares, strict=True):
-                others = [other.name for other, _ in jobs if other != path]
-                manifest = self._manifest(plan, share, {**(details or {}), "in_turns_with": others})
-                writer = BundleWriter(path, manifest, force=force)
-                writers.append(stack.enter_context(writer))
                 clock = TurnClock(self.device.now_ns)
-                worker = self._worker(plan, self._recorder(clock, writer, plan), share)
+                recorder = Recorder(clock)
+                if path is not None:
+                    others = [name for name in names if name != path.name]
+                    manifest = self._manifest(plan, share, {**(details or {}), "in_turns_with": others})
+                    writers.append(stack.enter_context(BundleWriter(path, manifest, force=force)))
+                    recorder = self._recorder(clock, writers[-1], plan)
                 on_clock = partial(_on_clock, clock, self.device)
+                worker = self._worker(plan, recorder, share)
                 runs.append((Run(worker, plan.prompts, self.info.max_tokens, on_clock), clock))
             take_turns(runs, progress)
-            for (run_, _), writer in zip(runs, writers, strict=True):
-                run_.close()
+            results = [run_.close() for run_, _ in runs]
+            for writer in writers:
                 self._close(writer, meter)
+        return results
 
     def _recorder(self, now_ns: Callable[[], int], writer: BundleWriter, plan: RunPlan) -> BundleRecorder:
         return BundleRecorder(now_ns, writer, plan.placement.name, greedy=self.spec.sampling.greedy)
