@@ -111,7 +111,8 @@ def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunRes
             f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens + "
             f"{worker.scheduler.lookahead} drafted ahead is {needed}; the models hold {context_tokens}: shorten it"
         )
-    arrival_ns = result.start_ns + prompt.arrival_ns
+    # a closed loop's requests are queued one after another: their stamps keep the order for whoever replays the run
+    arrival_ns = result.start_ns + prompt.arrival_ns if prompt.arrival_ns else worker.recorder.now_ns()
     request = Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens, arrival_ns)
     worker.scheduler.add(request)
     worker.tokens[prompt.request_id] = list(prompt.prompt_ids)

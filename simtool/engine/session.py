@@ -151,7 +151,9 @@ class Session:
                     recorder = self._recorder(clock, writers[-1], plan)
                 on_clock = partial(_on_clock, clock, self.device)
                 worker = self._worker(plan, recorder, share)
+                clock.resume()  # queueing takes time too, and its stamps must differ
                 runs.append((Run(worker, plan.prompts, self.info.max_tokens, on_clock), clock))
+                clock.pause()
             take_turns(runs, progress)
             results = [run_.close() for run_, _ in runs]
             for writer in writers:

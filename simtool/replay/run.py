@@ -76,13 +76,17 @@ def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
 
 
 def _queue_order(source: Bundle) -> pl.DataFrame:
-    """Finished requests in the order they were queued: of those admitted together, the lower slot came first."""
+    """Finished requests in the order they were queued.
+
+    Where a trace stamps all arrivals alike, those admitted first came first, and of those admitted together the one in
+    the lower slot (a request that its first token ended held none in any row, hence the stamps).
+    """
     slots = source.table("rows").group_by("request_id").agg(slot=pl.col("slot").min())
     requests = source.table("requests").filter(pl.col("finished_ns").is_not_null())
     if requests.is_empty():
         raise TraceError(f"{source.path}: holds no finished request; record until at least one is served")
     ordered = requests.join(slots, on="request_id", how="left", maintain_order="left")
-    return ordered.sort("admitted_ns", "slot", "request_id", nulls_last=True).drop("slot")
+    return ordered.sort("arrival_ns", "admitted_ns", "slot", "request_id", nulls_last=True).drop("slot")
 
 
 def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl.DataFrame:

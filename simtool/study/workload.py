@@ -29,7 +29,7 @@ def workload(bundle: Bundle, concurrency: int, waves: int | None) -> Bundle:
     copies = range(-(-wanted // queue.height))
     period_ns = _whole(queue["admitted_ns"].max()) + 1
     requests = pl.concat(
-        _named(queue, copy).with_columns(pl.col("admitted_ns") + copy * period_ns) for copy in copies
+        _named(queue, copy).with_columns(pl.col("arrival_ns", "admitted_ns") + copy * period_ns) for copy in copies
     ).head(wanted)
     kept = requests.select("request_id")
     tables = {
@@ -46,7 +46,7 @@ def _queue(bundle: Bundle) -> pl.DataFrame:
     requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null())
     if requests.is_empty():
         raise UsageError(f"{bundle.path}: holds no finished request; record until at least one is served")
-    return requests.sort("admitted_ns", "request_id")
+    return requests.sort("arrival_ns", "admitted_ns", "request_id")
 
 
 def _named(table: pl.DataFrame, copy: int) -> pl.DataFrame:
