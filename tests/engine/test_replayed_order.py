@@ -14,7 +14,6 @@ from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import open_bundle
 from tests.engine import golden
 
-
 ENDED = 1  # admitted together with others, and gone before it holds a slot in any row
 
 
