@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from simtool import __version__
 from simtool.calibrate.cost import FREE, Cost
-from simtool.calibrate.linear import fit_cost
+from simtool.calibrate.linear import Observation, fit_cost
 from simtool.calibrate.observe import Observations, Table
 from simtool.calibrate.predictor import fit_predictor
 from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
@@ -23,6 +23,8 @@ from simtool.trace.bundle import Bundle
 #: a stream of its own.
 _ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
 _STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
+#: Observations below which a constant is taken from a wider group, and a line is called scarce.
+_ENOUGH = 30
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
 
@@ -114,12 +116,16 @@ def _host(seen: Observations, kind: str, op: Op) -> HostCost:
 
 
 def _constant(table: Table, *keys: tuple[str, ...]) -> Cost:
-    """The cost under the first key prefix with observations; free when none was ever seen."""
+    """The cost under the first key prefix with observations enough, else the last with any; free when none was seen.
+
+    A device is rarely idle when some work is launched: what one stray observation says must not outvote the others.
+    """
+    found: list[Observation] = []
     for prefix in keys:
         found = [o for key, values in table.items() if key[: len(prefix)] == prefix for o in values]
-        if found:
-            return fit_cost(found, ())
-    return FREE
+        if len(found) >= _ENOUGH:
+            break
+    return fit_cost(found, ()) if found else FREE
 
 
 def _describe(bundle: Bundle) -> dict[str, object]:
@@ -147,7 +153,7 @@ def _warnings(bundles: Sequence[Bundle], seen: Observations, *, has_predictor: b
     if not any(kind == "prefill" for kind, _ in seen.pre):
         yield "no prefill step: a replay needs one; add a whole recording"
     scarce = [
-        f"{op} ({len(values)})" for (kind, op), values in seen.pre.items() if kind == "decode" and len(values) < 30
+        f"{op} ({len(values)})" for (kind, op), values in seen.pre.items() if kind == "decode" and len(values) < _ENOUGH
     ]
     if scarce:
         yield f"fewer than 30 observations of {', '.join(scarce)}; record longer"

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 
 
 def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Profile:
-    """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order."""
+    """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order.
+
+    Ops that the recordings never ran get a stand-in, and a line that says which.
+    """
     from simtool.calibrate.fit import calibrate
     from simtool.calibrate.profile import load_profile
+    from simtool.calibrate.stand_ins import completed
     from simtool.calibrate.whatif import with_change
 
     if path is not None:
@@ -28,6 +32,10 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Prof
         console.note(f"costs: calibrated from {name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
+    known = len(profile.provenance.changes)
+    profile = completed(profile)
+    for line in profile.provenance.changes[known:]:
+        console.note(f"costs: {line}")
     for change in changes:
         profile = with_change(profile, change)
     return profile

@@ -80,7 +80,7 @@ def _accelerator_stack(environment: Mapping[str, str]) -> Iterator[Check]:
     torch, torch_npu = package_version("torch"), package_version("torch_npu")
     cann = _cann(environment)
     if torch is None:
-        yield Check("torch", ABSENT, "not installed; record needs it", "pip install 'simtool[engine]'")
+        yield Check("torch", ABSENT, "not installed; record needs it", "pip install -e '.[engine]' in a checkout")
     else:
         yield from _devices(torch, torch_npu, cann, environment)
     if torch_npu is None:
@@ -126,7 +126,7 @@ def _devices(torch: str, torch_npu: str | None, cann: Check, environment: Mappin
         return
     if probe.returncode:
         reason = (probe.stderr.strip().splitlines() or ["no message"])[-1]
-        remedy = "pip install --force-reinstall 'simtool[engine]'"
+        remedy = "pip install --force-reinstall -e '.[engine]' in a checkout"
         if torch_npu is not None and cann.status != OK:
             remedy = cann.remedy or "export TORCH_DEVICE_BACKEND_AUTOLOAD=0"
         yield Check("torch", BROKEN, f"{torch} cannot be imported: {reason}", remedy)
@@ -143,7 +143,7 @@ def _accelerator(kind: str, names: list[str], tool: str) -> Check:
     if shutil.which(tool):
         remedy = "pip install torch --index-url https://download.pytorch.org/whl/cu130"
         found = f"{tool} is here, but this torch sees no {kind} device"
-        return Check(kind, BROKEN, found, remedy if kind == "cuda" else "pip install 'simtool[npu]'")
+        return Check(kind, BROKEN, found, remedy if kind == "cuda" else "pip install -e '.[npu]' in a checkout")
     return Check(kind, ABSENT, "no device; --device cpu works")
 
 

@@ -52,11 +52,14 @@ def run(arguments: list[str]) -> int:
         return _complain(_with_help_hint(error))
     except typer.Abort:
         return _INTERRUPTED
+    except OSError as error:
+        return _complain(f"{error.filename or 'a file'}: {error.strerror or error}; check the path and its permissions")
     except ModuleNotFoundError as error:
         extra = _EXTRAS.get(error.name or "")
         if extra is None:
             raise
-        return _complain(f"{error.name} is not installed and this command needs it: pip install 'simtool[{extra}]'")
+        remedy = f"pip install -e '.[{extra}]' in a checkout"
+        return _complain(f"{error.name} is not installed and this command needs it: {remedy}")
     return status if isinstance(status, int) else 0
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli import console
 from simtool.cli.costs import costs_for
 from simtool.errors import UsageError
 from simtool.step.placement import Placement, resolve_placement
@@ -63,20 +62,11 @@ def placements(policies: Sequence[str]) -> list[Placement]:
 
 
 def open_trace(path: Path, profile: Path | None, changes: Sequence[str] = ()) -> tuple[Bundle, Profile]:
-    """Open a trace and its costs; what the costs lack gets a stand-in, and a line that says so."""
-    from simtool.calibrate.stand_ins import completed
-    from simtool.calibrate.whatif import with_change
+    """Open a trace and its costs."""
     from simtool.trace.bundle import open_bundle
 
     bundle = open_bundle(path)
-    costs = costs_for(bundle, profile, ())
-    known = costs.provenance.changes
-    costs = completed(costs)
-    for note in costs.provenance.changes[len(known) :]:
-        console.note(f"costs: {note}")
-    for change in changes:
-        costs = with_change(costs, change)
-    return bundle, costs
+    return bundle, costs_for(bundle, profile, changes)
 
 
 def settings_of(

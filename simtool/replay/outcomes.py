@@ -115,6 +115,8 @@ def _read(bundle: Bundle) -> dict[str, _Request]:
     _check_widths(bundle)
     key = ["request_id", "anchor_position"]
     rows = bundle.table("outcomes").sort(*key, "source", descending=[False, False, True])
+    if rows.is_empty():
+        return {}
     merged = rows.group_by(key, maintain_order=True).agg(
         pl.col("confidence", "draft_prob").first(), pl.col("match_run").drop_nulls().first()
     )

@@ -18,7 +18,7 @@ def test_without_any_package_every_line_has_a_remedy(monkeypatch):
     checks = _named(diagnosis.diagnose({}))
     assert checks["polars"] == Check("polars", BROKEN, "not installed", "pip install simtool")
     assert checks["torch"].status == ABSENT
-    assert checks["torch"].remedy == "pip install 'simtool[engine]'"
+    assert checks["torch"].remedy == "pip install -e '.[engine]' in a checkout"
 
 
 def test_a_torch_that_cannot_be_imported_for_want_of_cann(monkeypatch):

@@ -77,7 +77,7 @@ def test_a_missing_extra_names_the_command_that_brings_it(monkeypatch, capsys):
 
     _register(monkeypatch, probe)
     assert run(["probe"]) == 2
-    assert "pip install 'simtool[engine]'" in capsys.readouterr().err
+    assert "pip install -e '.[engine]' in a checkout" in capsys.readouterr().err
 
 
 def test_the_module_runs_and_no_command_shows_help():
