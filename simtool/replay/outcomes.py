@@ -43,6 +43,8 @@ class _Request:
     @cached_property
     def known(self) -> list[int]:
         """Anchors whose match run is known, in order."""
+        if not self.rows:
+            return []
         runs = self.table["match_run"]
         return [anchor for anchor, row in self.rows.items() if runs[row] is not None]
 
