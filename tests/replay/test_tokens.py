@@ -175,5 +175,5 @@ def test_a_trace_without_outcomes_says_how_to_get_them(tmp_path):
     source = source_bundle(tmp_path / "s", random_work(3, 4, 7))
     source = replace_table(source, "outcomes", source.table("outcomes").clear())
     for mode in ("strict", "resample"):
-        with pytest.raises(TraceError, match="has no outcome at anchor .* run `simtool fill"):
+        with pytest.raises(TraceError, match=r"has no outcome at anchor .* run `simtool fill"):
             run(source, outcomes=mode)
