@@ -81,7 +81,8 @@ class Fidelity:
     """Everything a reader needs to trust a replay, or not.
 
     rows, mismatches: sequence-steps compared between live and replay, and those that differ in request, anchor,
-    prefix length, accepted or emitted. repetitions: live runs per arm.
+    prefix length, accepted or emitted. repetitions: live runs per arm. first_differences: a sentence a run that
+    differs: where it first does, since all later steps may only follow from that.
     """
 
     repetitions: int
@@ -89,6 +90,7 @@ class Fidelity:
     mismatches: int
     judged: tuple[Judged, ...]
     pairs: tuple[JudgedPair, ...]
+    first_differences: tuple[str, ...] = ()
 
     def errors(self, measure: str) -> list[float]:
         """Return the signed relative errors of one measure, an arm each."""
@@ -99,7 +101,7 @@ class Fidelity:
         judged = [asdict(each) | {"error": each.error, "inside": each.inside} for each in self.judged]
         pairs = [asdict(each) | {"inside": each.inside} for each in self.pairs]
         counts = {"repetitions": self.repetitions, "rows": self.rows, "mismatches": self.mismatches}
-        return {**counts, "judged": judged, "pairs": pairs}
+        return {**counts, "first_differences": list(self.first_differences), "judged": judged, "pairs": pairs}
 
 
 def judge(
@@ -129,6 +131,12 @@ def judge(
             if (judged := _judge(arm, name, unit, read(predicted[arm]), [read(s) for s in measured[arm]]))
         ),
         tuple(_judge_pair(a, b, measured, predicted, varied) for a, b in combinations(live, 2) if repetitions > 1),
+        tuple(
+            first_difference(bundle, replayed[arm])
+            for arm, bundles in live.items()
+            for bundle in bundles
+            if mismatches(bundle, replayed[arm])[1]
+        ),
     )
 
 
@@ -149,6 +157,18 @@ def different_rows(live: Bundle, replayed: Bundle) -> pl.DataFrame:
         for frame, other, origin in ((first, second, "live"), (second, first, "replayed"))
     ]
     return pl.concat(only).sort("step", "request_id", "origin")
+
+
+def first_difference(live: Bundle, replayed: Bundle) -> str:
+    """Say where a run and its replay first part: the step, and what either holds there."""
+    rows = different_rows(live, replayed)
+    first = rows.filter(pl.col("step") == pl.col("step").min())
+    held = [
+        f"{row['origin']} {row['request_id']} at anchor {row['anchor_position']}: {row['accepted']} of "
+        f"{row['prefix_len']} offered accepted"
+        for row in first.head(2).iter_rows(named=True)
+    ]
+    return f"{live.path.name} parts from its replay in step {first['step'].to_list()[0]}: {'; '.join(held)}"
 
 
 def _judge(arm: str, name: str, unit: str, predicted: float | None, measured: Sequence[float | None]) -> Judged | None:

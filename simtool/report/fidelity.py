@@ -53,13 +53,15 @@ def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
         f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in step, request, anchor, "
         "prefix length, accepted or emitted."
     )
+    differences = list(fidelity.first_differences)
     if not fidelity.judged:
-        return [tokens]
+        return [tokens, *differences]
     errors = fidelity.errors("step time")
     worst = max(errors, key=abs, default=0.0)
     mean = sum(map(abs, errors)) / max(len(errors), 1)
     return [
         tokens,
+        *differences,
         f"time: step time predicted within {mean:.1%} on average, {worst:+.1%} at worst; costs were fitted on other "
         "prompts than those judged.",
         f"machine: {_busy_with_others(live)}",

@@ -1,0 +1,50 @@
+"""Live beside replay: rows that must agree, errors, and the interval of each pair."""
+
+import pytest
+
+from simtool.analysis.fidelity import first_difference, judge, mismatches
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.placement import BUILT_IN
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+
+PRUNES = ControllerSettings(LinearPredictor(0.0, 1.0, 0.0))
+
+
+@pytest.fixture
+def replayed(tmp_path):
+    source = source_bundle(tmp_path / "s", random_work(3, 6, 7))
+
+    def run(placement, pre=10, controller=PRUNES):
+        scenario = Scenario(BUILT_IN[placement], 2, controller)
+        return replay(source, profile_of(constant_costs(pre=pre, duration=50)), scenario).bundle(tmp_path / placement)
+
+    return run
+
+
+def test_a_run_agrees_with_itself_and_not_with_another_decision(replayed):
+    one, other = replayed("lag"), replayed("lag", controller=ControllerSettings())
+    assert mismatches(one, one)[1] == 0
+    rows, wrong = mismatches(one, other)
+    assert 0 < wrong <= rows
+    assert "parts from its replay in step" in first_difference(one, other)
+
+
+def test_errors_are_signed_and_pairs_have_the_ratio(replayed):
+    live = {"static": [replayed("static", pre) for pre in (10, 12)], "lag": [replayed("lag", pre) for pre in (10, 12)]}
+    found = judge(live, {"static": replayed("static", 20), "lag": replayed("lag", 20)}, {})
+    assert found.mismatches == 0
+    assert found.first_differences == ()
+    assert all(error > 0 for error in found.errors("step time"))  # predicted dearer than it was
+    assert all(error < 0 for error in found.errors("output tok/s"))
+    assert found.errors("acceptance length") == [0.0, 0.0]
+    (pair,) = found.pairs
+    assert (pair.baseline, pair.other) == ("static", "lag")
+    assert pair.low <= pair.measured <= pair.high
+
+
+def test_one_repetition_judges_tokens_alone(replayed):
+    found = judge({"static": [replayed("static")]}, {"static": replayed("static")}, {})
+    assert (found.judged, found.pairs) == ((), ())
+    assert found.rows > 0
