@@ -119,8 +119,8 @@ def _summary(timed: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield f"  {sum(inside for _, inside, *_ in errors)} of {len(errors)} inside the live run's own 95 % interval."
     inside = sum(pair["inside"] for pair in pairs)
     yield f"- Difference between two placements: {inside} of {len(pairs)} predicted ratios lie inside the measured 95 %"
-    yield "  interval. Most misses are of 1 to 1.5 %: an op has one cost here, and live it depends a little on what the host"
-    yield "  did just before (docs/log.md)."
+    yield "  interval. Most misses are of 1 to 1.5 %: an op has one cost here, and live it depends a little on what the"
+    yield "  host did just before (docs/log.md)."
     yield ""
 
 
