@@ -72,8 +72,8 @@ def _print(points: list[BreakEven], name: str, *, json: bool) -> None:
         )
         for point in points
     ]
-    heads = ("concurrency", "a decision costs", "can afford to lose", "loses", "")
-    console.stdout().print(table(f"modeled: {name} against this-step, tokens per step", heads, rows, numbers_from=0))
+    heads = ("concurrency", "a decision costs", "can afford to lose", "loses", "the lag")
+    console.show(table(f"modeled: {name} against this-step, tokens per step", heads, rows, numbers_from=2))
 
 
 def _share(found: Interval) -> str:

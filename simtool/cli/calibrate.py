@@ -40,12 +40,11 @@ def _print(profile: Profile) -> None:
 
     rows = [row for each in _costs(profile) if (row := _row(*each))]
     columns = ("step", "lane", "what", "grows by", "n", "mean us", "p99 us", "R2", "held-out error")
-    out = console.stdout()
-    out.print(table(f"{profile.name}: {profile.device_name}", columns, rows, numbers_from=4))
-    out.print("latencies of a decode step, mean us: " + "; ".join(_latency(*each) for each in _latencies(profile)))
+    console.show(table(f"{profile.name}: {profile.device_name}", columns, rows, numbers_from=4))
+    console.say("latencies of a decode step, mean us: " + "; ".join(_latency(*each) for each in _latencies(profile)))
     if profile.predictor is not None:
         fitted = profile.predictor
-        out.print(
+        console.say(
             f"predictor: validate ms = {fitted.intercept_ms:.3f} + {fitted.query_token_ms:.4f} x rows + "
             f"{fitted.query_prefix_ms:.2e} x sum of kv lengths over the rows"
         )

@@ -75,8 +75,9 @@ def _as_json(answer: Answer) -> dict[str, object]:
 
 
 def _print(answers: list[Answer]) -> None:
-    out = console.stdout()
     for each in answers:
-        out.print(each.headline, style="bold", soft_wrap=True)
+        console.say(each.headline, style="bold")
         for comparison in each.comparisons:
-            out.print(f"  {comparison.verdict}\n    {comparison.method}", soft_wrap=True)
+            if len(each.comparisons) > 1:  # of one alone the headline is the verdict
+                console.say(f"  {comparison.verdict}")
+            console.say(f"    {comparison.method}")

@@ -1,27 +1,45 @@
 """What a command prints: tables and notes for people, one JSON document for machines, progress for a terminal.
 
-The tables themselves come from simtool.report.terminal.
+The tables themselves come from simtool.report.terminal; `show` fits them to the terminal.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from simtool.report.terminal import TextTable
+
+
+def show(table: TextTable) -> None:
+    """Print a table, laid out for the width of the terminal; piped: COLUMNS, else the terminal it came from, else 80.
+
+    An unbroken number wider than that runs over the edge.
+    """
     from rich.console import Console
 
-_PIPED_WIDTH = 200
+    from simtool.report.terminal import drawn, laid_out
+
+    console = Console(highlight=False, markup=False)
+    if table.title:
+        say(table.title, style="italic")
+    for part in laid_out(table, console.width):
+        console.width = max(console.width, part.width)
+        console.print(drawn(part))
+        console.print()
 
 
-def stdout() -> Console:
-    """Return a console on standard output; piped, it is plain text and wide enough for any table."""
+def say(text: str, *, style: str = "") -> None:
+    """Print a sentence: wrapped between words on a terminal, whole when piped. style: as in rich, such as bold."""
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PIPED_WIDTH)
+    Console(highlight=False, markup=False).print(text, style=style, soft_wrap=not sys.stdout.isatty())
 
 
 def emit_json(value: object) -> None:
@@ -30,7 +48,10 @@ def emit_json(value: object) -> None:
 
 
 def note(message: str) -> None:
-    """Print a line for people on standard error, where it does not disturb what is piped."""
+    """Print a line for people on standard error, away from what is piped; a terminal wraps it between words."""
+    if sys.stderr.isatty():
+        width = shutil.get_terminal_size().columns
+        message = textwrap.fill(message, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     print(message, file=sys.stderr)
 
 

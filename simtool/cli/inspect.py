@@ -58,16 +58,15 @@ def _print(bundle: Bundle, findings: list[Finding]) -> None:
     from simtool.report.terminal import table
     from simtool.trace.schema import TABLES
 
-    out = console.stdout()
-    out.print(str(bundle.path), style="bold")
+    console.say(str(bundle.path), style="bold")
     for name, value in _facts(bundle):
-        out.print(f"  {name:<11} {value}", soft_wrap=True)
-    rows = [(name, "unreadable" if n is None else f"{n:,}", TABLES[name].row) for name, n in _rows(bundle).items()]
-    out.print(table("", ("table", "rows", "a row is"), rows, numbers_from=3))
+        console.say(f"  {name:<11} {value}")
+    rows = [(name, TABLES[name].row, "unreadable" if n is None else f"{n:,}") for name, n in _rows(bundle).items()]
+    console.show(table("", ("table", "a row is", "rows"), rows, numbers_from=2))
     for finding in findings:
-        out.print(str(finding), soft_wrap=True)
+        console.say(str(finding))
     if not findings:
-        out.print("no findings: every check holds")
+        console.say("no findings: every check holds")
 
 
 def _facts(bundle: Bundle) -> list[tuple[str, str]]:

@@ -58,13 +58,13 @@ def _print(effects: list[LagEffect], persistent: list[Persistence]) -> None:
         "95 % interval",
         "accept draft 1, 2, ...",
     )
-    console.stdout().print(table("modeled: acceptance against the lag", heads, rows))
+    console.show(table("modeled: acceptance against the lag", heads, rows, numbers_from=2))
     alike = [
         (str(each.distance), str(each.pairs), _number(each.correlation), " ".join(map(_number, each.auc)))
         for each in persistent
     ]
     columns = ("steps apart", "pairs", "correlation", "AUC of the older forecast, by position")
-    console.stdout().print(table("confidence between steps of a request", columns, alike, numbers_from=0))
+    console.show(table("confidence between steps of a request", columns, alike))
 
 
 def _number(value: float | None) -> str:

@@ -50,11 +50,10 @@ def _lag_text(placement: Placement) -> str:
 
 
 def _print_list(chosen: list[Placement]) -> None:
-    out = console.stdout()
     for placement in chosen:
-        out.print(f"{placement.name}  ({_lag_text(placement)})", style="bold")
-        out.print("  " + " ".join(str(slot) for slot in placement.order) + "\n")
-    out.print(
+        console.say(f"{placement.name}  ({_lag_text(placement)})", style="bold")
+        console.say("  " + " ".join(str(slot) for slot in placement.order) + "\n")
+    console.say(
         "a|b: a in a step that prunes, b in a full-width step; -: nothing. One in detail: simtool placements NAME"
     )
 
@@ -69,6 +68,5 @@ def _print_detail(placement: Placement) -> None:
         works = ", ".join(f"{work.name} on {work.lane}" for work in op.works)
         rows.append((op.name, needs or "-", works or "-", "yes" if op.blocks else ""))
     kind = "a step that prunes" if placement.decides else "every step"
-    out = console.stdout()
-    out.print(f"{placement.name}: legal. {_lag_text(placement)}.")
-    out.print(table(f"Order of {kind}", ("op", "needs (from)", "launches", "host waits"), rows, numbers_from=4))
+    console.say(f"{placement.name}: legal. {_lag_text(placement)}.")
+    console.show(table(f"Order of {kind}", ("op", "needs (from)", "launches", "host waits"), rows, numbers_from=4))

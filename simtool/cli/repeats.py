@@ -74,9 +74,8 @@ def _percent(each: Interval | None) -> str:
 
 
 def _print(title: str, repeats: Repeats, cells: Mapping[str, Sequence[str]]) -> None:
-    """Print numbers down and placements across: a cell with its interval is wide."""
     from simtool.report.terminal import table
 
-    outcomes = ("outcomes", *(repeats[name][0].facts["outcomes"] for name in cells))
-    rows = [(n.name, *(cells[name][i] for name in cells)) for i, n in enumerate(_numbers(repeats))]
-    console.stdout().print(table(title, ("", *cells), [outcomes, *rows]))
+    columns = ("placement", "outcomes", *(number.name for number in _numbers(repeats)))
+    rows = [(name, repeats[name][0].facts["outcomes"], *texts) for name, texts in cells.items()]
+    console.show(table(title, columns, rows, numbers_from=2))

@@ -94,9 +94,9 @@ def _print(tried: Candidates, results: list[SearchResult], *, json: bool) -> Non
         ]
         title = f"modeled, concurrency {result.concurrency}; lag-overlap: {result.baseline_tokens_per_s:.0f} tok/s"
         heads = ("order", "tok/s", "step", "over lag-overlap", "95 % interval", "why")
-        console.stdout().print(table(title, heads, rows))
+        console.show(table(title, heads, rows))
     for name, order in {each.placement.name: each.placement.order for r in results for each in r.best}.items():
-        console.stdout().print(f"{name}: {' '.join(map(str, order))}", soft_wrap=True)
+        console.say(f"{name}: {' '.join(map(str, order))}")
 
 
 def _as_json(tried: Candidates, result: SearchResult) -> dict[str, object]:

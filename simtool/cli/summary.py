@@ -81,4 +81,4 @@ def _print(lines: Sequence[Line], numbers: Sequence[Number]) -> None:
         for line in lines
     ]
     columns = (*heads, *(number.name for number in numbers))
-    console.stdout().print(table("", columns, rows, numbers_from=len(heads)))
+    console.show(table("", columns, rows, numbers_from=len(heads)))

@@ -77,4 +77,4 @@ def _print(gains: pl.DataFrame, *, json: bool) -> None:
         ).iter_rows()
     ]
     heads = ("trace", "SL", "concurrency", "placement", "tok/s", "step", "gain")
-    console.stdout().print(table("modeled, at full occupancy", heads, rows))
+    console.show(table("modeled, at full occupancy", heads, rows, numbers_from=4))

@@ -69,7 +69,7 @@ def _print(found: Tornado, *, json: bool) -> None:
     ]
     title = f"modeled: {found.placement}, concurrency {found.concurrency}, mean full step {format_ns(found.step_ns)}"
     heads = ("work", "lane", "free", "halved", "moved", "where to")
-    console.stdout().print(table(title, heads, rows, numbers_from=2))
+    console.show(table(title, heads, rows, numbers_from=2))
 
 
 def _as_json(bar: Bar) -> dict[str, object]:

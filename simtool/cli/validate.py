@@ -89,13 +89,12 @@ def validate(
 def _present(outcome: Outcome) -> None:
     from simtool.report.fidelity import describe, headline, tables
 
-    out = console.stdout()
     for line in headline(outcome.fidelity):
-        out.print(line, style="bold", soft_wrap=True)
+        console.say(line, style="bold")
     for table in tables(outcome.fidelity):
-        out.print(table)
+        console.show(table)
     for line in describe(outcome.fidelity, [bundle for arm in outcome.live.values() for bundle in arm]):
-        out.print(line, soft_wrap=True)
+        console.say(line)
 
 
 def _write_report(outcome: Outcome, path: Path, command: str) -> None:

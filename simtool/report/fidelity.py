@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from simtool.analysis.fidelity import Fidelity, Judged, JudgedPair
-from simtool.report.terminal import table
+from simtool.report.terminal import TextTable, table
 from simtool.trace.bundle import Bundle
 from simtool.units import format_ns
 
-if TYPE_CHECKING:
-    from rich.table import Table
 
-
-def tables(fidelity: Fidelity) -> list[Table]:
+def tables(fidelity: Fidelity) -> list[TextTable]:
     """Return the table of arms and the table of pairs; none when only tokens were judged."""
     if not fidelity.judged:
         return []
     arms = table(
         f"replayed beside live ({fidelity.repetitions} interleaved live repetitions per placement)",
-        ("placement", "measure", "replayed", "live", "live 95 % interval", "error", ""),
+        ("placement", "measure", "replayed", "live", "live 95 % interval", "error", "lies"),
         [_arm_row(each) for each in fidelity.judged],
         numbers_from=2,
     )
     pairs = table(
         "throughput of one placement over another",
-        ("placement", "over", "replayed", "replay's range", "live", "live 95 % interval", ""),
+        ("placement", "over", "replayed", "replay's range", "live", "live 95 % interval", "lies"),
         [_pair_row(each) for each in fidelity.pairs],
         numbers_from=2,
     )
