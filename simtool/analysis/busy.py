@@ -39,5 +39,5 @@ class BusyTime:
 
 def device_busy(events: pl.DataFrame) -> BusyTime:
     """Return when any device lane ran, from an `events` table."""
-    device = events.filter(pl.col("lane") != Lane.HOST.value)
+    device = events.select(pl.col("start_ns", "end_ns").filter(pl.col("lane") != Lane.HOST.value))
     return BusyTime(device["start_ns"].to_numpy(), device["end_ns"].to_numpy())

@@ -1,7 +1,8 @@
 """The critical path of each step: the chain of work that bounds its end, and how much room everything else had.
 
 The walk goes back from the step's end along whatever was ready last (simtool/analysis/graph.py). Its parts fill the
-step without gap or overlap, so they sum to its length exactly. All steps are walked at once, in arrays.
+step without gap or overlap, so they sum to its length exactly. Many steps are walked at once, in arrays, a block of
+steps after another (simtool/analysis/pieces.py), so that work and memory grow with the events and no faster.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import polars as pl
 
-from simtool.analysis.busy import device_busy
-from simtool.analysis.graph import Graph, build_graph
-from simtool.analysis.nodes import NOBODY, Ints, Nodes, make_nodes
+from simtool.analysis.busy import BusyTime, device_busy
+from simtool.analysis.graph import build_graph
+from simtool.analysis.nodes import make_nodes
+from simtool.analysis.per_op import Columns, sum_ops
+from simtool.analysis.pieces import Names, Pieces, make_pieces
 from simtool.analysis.walk import PARTS, Part, slack, walk
-from simtool.step.ops import Lane
 
 __all__ = ["CriticalPath", "Part", "critical_path", "mean_by_op"]
 
@@ -41,14 +42,14 @@ def critical_path(steps: pl.DataFrame, events: pl.DataFrame, executors: Mapping[
     executors: lane -> what runs it in order (manifest.details["executors"]); lanes not named run by themselves.
     """
     steps = steps.sort("step")
-    nodes = make_nodes(steps, events)
-    graph = build_graph(nodes, executors)
-    segments = _segments(graph, steps)
-    busy = device_busy(events).within(segments["start_ns"], segments["end_ns"])
-    segments = segments.with_columns(exposed_ns=pl.col("end_ns") - pl.col("start_ns") - pl.Series(busy, dtype=pl.Int64))
-    per_op = _per_op(_ran(graph, steps), segments)
-    ordered = _named(nodes, steps, segments).select("step", "part", "op", "lane", "start_ns", "end_ns", "exposed_ns")
-    return CriticalPath(ordered.sort("step", "start_ns", "end_ns"), _named(nodes, steps, per_op))
+    pieces = make_pieces(steps, events)
+    busy = device_busy(events)
+    blocks = [
+        _of_block(block, steps["step"].slice(block.first_step, len(block.starts_ns)), executors, busy)
+        for block in pieces.blocks()
+    ]
+    segments, ops = (pl.concat(tables) for tables in zip(*blocks, strict=True))
+    return CriticalPath(segments, ops.with_columns(slack_ns=pl.when("ran").then("slack_ns")).drop("ran"))
 
 
 def mean_by_op(path: CriticalPath) -> pl.DataFrame:
@@ -64,56 +65,26 @@ def mean_by_op(path: CriticalPath) -> pl.DataFrame:
     return grouped.sort("on_path_ns", "op", descending=[True, False])
 
 
-def _segments(graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
-    """The path with the key of each segment's step, op and lane (see `_named`)."""
-    path = walk(graph, steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy())
-    nodes, node = graph.nodes, path["node"]
-    nobody = (nodes.op_names.index(NOBODY), nodes.lane_names.index(Lane.HOST.value))
-    op, lane = (np.append(of, last)[node] for of, last in zip((nodes.op, nodes.lane), nobody, strict=True))  # -1: last
-    parts = pl.Series([part.value for part in PARTS]).gather(path["part"])
-    return pl.DataFrame(
-        {"key": _key(nodes, path["step"], op, lane), "part": parts, **{n: path[n] for n in ("start_ns", "end_ns")}}
-    )
+def _of_block(
+    pieces: Pieces, steps: pl.Series, executors: Mapping[str, str], busy: BusyTime
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return the segments and ops of one block. steps: the numbers of its steps."""
+    graph = build_graph(make_nodes(pieces), executors)
+    path = walk(graph, pieces.starts_ns, pieces.ends_ns)
+    exposed_ns = path.end_ns - path.start_ns - busy.within(path.start_ns, path.end_ns)
+    op, lane = graph.nodes.owners(path.node)
+    segments = {"step": path.step, "part": path.part, "op": op, "lane": lane}
+    segments |= {"start_ns": path.start_ns, "end_ns": path.end_ns, "exposed_ns": exposed_ns}
+    ops = sum_ops(graph, path, exposed_ns, slack(graph, pieces.ends_ns), pieces.starts_ns)
+    return _named(segments, pieces.names, steps), _named(ops, pieces.names, steps)
 
 
-def _ran(graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
-    """Key, duration_ns, slack_ns of every node that ran inside its step."""
-    nodes = graph.nodes
-    inside = nodes.end_ns > steps["start_ns"].to_numpy()[nodes.step]
-    return pl.DataFrame(
-        {
-            "key": _key(nodes, nodes.step, nodes.op, nodes.lane)[inside],
-            "duration_ns": (nodes.end_ns - nodes.start_ns)[inside],
-            "slack_ns": slack(graph, steps["end_ns"].to_numpy())[inside],
-        }
-    )
-
-
-def _per_op(ran: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
-    length = pl.col("end_ns") - pl.col("start_ns")
-    working = pl.col("part").is_in([Part.HOST.value, Part.DEVICE.value])
-    on_path = segments.select(
-        "key", "exposed_ns", on_path_ns=length, work_ns=pl.when(working).then(length).otherwise(0)
-    )
-    both = pl.concat([ran, on_path], how="diagonal")
-    sums = pl.col("duration_ns", "on_path_ns", "exposed_ns", "work_ns").sum()
-    summed = both.group_by("key").agg(sums, pl.col("slack_ns").min()).sort("key")
-    hidden = (pl.col("duration_ns") - pl.col("work_ns")).clip(lower_bound=0).alias("hidden_ns")
-    return summed.with_columns(hidden).select("key", "duration_ns", "on_path_ns", "exposed_ns", "hidden_ns", "slack_ns")
-
-
-def _key(nodes: Nodes, step: Ints, op: Ints, lane: Ints) -> Ints:
-    """One number a step, op and lane, in their order: numbers are grouped many times faster than names."""
-    return (step * len(nodes.op_names) + op) * len(nodes.lane_names) + lane
-
-
-def _named(nodes: Nodes, steps: pl.DataFrame, table: pl.DataFrame) -> pl.DataFrame:
-    """Replace the key by the columns step, op and lane."""
-    place, lane = np.divmod(table["key"].to_numpy(), len(nodes.lane_names))
-    step, op = np.divmod(place, len(nodes.op_names))
-    names = [
-        steps["step"].gather(step),
-        pl.Series("op", nodes.op_names, pl.String).gather(op),
-        pl.Series("lane", nodes.lane_names, pl.String).gather(lane),
-    ]
-    return table.drop("key").select(*names, pl.all())
+def _named(columns: Columns, names: Names, steps: pl.Series) -> pl.DataFrame:
+    """Put names in the place of numbers."""
+    meaning = {
+        "step": steps,
+        "part": pl.Series([part.value for part in PARTS]),
+        "op": pl.Series(names.ops),
+        "lane": pl.Series(names.lanes),
+    }
+    return pl.DataFrame({n: meaning[n].gather(column) if n in meaning else column for n, column in columns.items()})

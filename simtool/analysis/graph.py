@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simtool.analysis.nodes import Ints, Nodes
+from simtool.analysis.nodes import Nodes
+from simtool.analysis.pieces import Ints
 from simtool.step.ops import CATALOGUE
 
 _Pairs = tuple[Ints, Ints]
@@ -21,7 +22,7 @@ _NONE = -1
 
 @dataclass(frozen=True)
 class Graph:
-    """node, before, ready_ns: [edges], sorted by node. ready_ns: when `before` was ready, at most the node's start.
+    """node, before, ready_ns: [edges]. ready_ns: when `before` was ready, at most the node's start.
 
     binding, bound_ns: [nodes], the edge source that was ready last (-1: none) and when it was.
     """
@@ -38,15 +39,11 @@ def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> Graph:
     """Build the graph. executors: lane -> what runs it, one at a time in order; lanes not named run by themselves."""
     pairs = list(_Edges(nodes, executors).all())
     node, before = (np.concatenate(side) for side in zip(*pairs, strict=True))
-    order = np.argsort(node, kind="stable")
-    node, before = node[order], before[order]
     ready_ns = np.minimum(nodes.end_ns[before], nodes.start_ns[node])
-    binding, bound_ns = np.full(len(nodes), _NONE), np.zeros(len(nodes), np.int64)
-    if len(node):
-        opens = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
-        bound_ns[node[opens]] = np.maximum.reduceat(ready_ns, opens)
-        latest = np.flatnonzero(ready_ns == bound_ns[node])[::-1]
-        binding[node[latest]] = before[latest]  # of several, the first edge is written last
+    binding, bound_ns = np.full(len(nodes), _NONE), np.full(len(nodes), ready_ns.min(initial=0))
+    np.maximum.at(bound_ns, node, ready_ns)
+    latest = np.flatnonzero(ready_ns == bound_ns[node])[::-1]
+    binding[node[latest]] = before[latest]  # of several, the first edge is written last
     return Graph(nodes, node, before, ready_ns, binding, bound_ns)
 
 
@@ -55,71 +52,76 @@ class _Edges:
 
     def __init__(self, nodes: Nodes, executors: Mapping[str, str]) -> None:
         self._nodes = nodes
-        names = [executors.get(lane, lane) for lane in nodes.lane_names]
+        names = [executors.get(lane, lane) for lane in nodes.names.lanes]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         executor = np.array([numbers[name] for name in names], np.int64)[nodes.lane]
-        work = ~nodes.on_host
-        self._works = np.flatnonzero(work)
-        self._queues = [np.flatnonzero(work & (executor == number)) for number in numbers.values()]
-        by_flow = self._works[np.argsort(nodes.flow[self._works], kind="stable")]
-        self._by_flow, self._flows = by_flow, nodes.flow[by_flow]
+        works = np.flatnonzero(~nodes.on_host)
+        self._works = works
+        self._queues = [works[np.flatnonzero(executor[works] == number)] for number in numbers.values()]
+        self._launching = np.flatnonzero(nodes.on_host & ~nodes.resumed)
+        self._by_flow = works[np.argsort(nodes.flow[works], kind="stable")]
+        flows = np.arange(nodes.flow.max(initial=-1) + 2)
+        self._first_of_flow = np.searchsorted(nodes.flow[self._by_flow], flows)  # places in _by_flow, and their end
 
     def all(self) -> Iterator[_Pairs]:
         """Yield (node, before) arrays."""
         hosts, resumed = np.flatnonzero(self._nodes.on_host), np.flatnonzero(self._nodes.resumed)
         for queue in self._queues:
-            yield self._previous(queue, queue)
-        yield self._in_flow()
+            yield self._in_a_row(queue, self._nodes.step)
+        yield self._in_a_row(self._by_flow, self._nodes.flow)
         launches = self._launches()
         yield from self._data(*launches)
         yield launches
         waited = self._works_of(resumed, self._nodes.flow[resumed])
         yield waited
-        alone = np.setdiff1d(resumed, waited[0], assume_unique=False)
+        has_works = np.zeros(len(self._nodes), bool)
+        has_works[waited[0]] = True
+        alone = resumed[np.flatnonzero(~has_works[resumed])]
         for queue in self._queues:
             yield self._previous(alone, queue)
-        yield self._previous(hosts, hosts)
+        yield self._in_a_row(hosts, self._nodes.step)
+
+    def _in_a_row(self, nodes: Ints, group: Ints) -> _Pairs:
+        """Pair each node with the one before it in this row, where both are of one group."""
+        same = np.flatnonzero(group[nodes[1:]] == group[nodes[:-1]])
+        return nodes[same + 1], nodes[same]
 
     def _previous(self, nodes: Ints, among: Ints) -> _Pairs:
         """Pair each node with the latest one before it in the same step; both sorted."""
         place = np.searchsorted(among, nodes) - 1
-        nodes, before = nodes[place >= 0], among[place[place >= 0]]
-        same = self._nodes.step[nodes] == self._nodes.step[before]
+        some = np.flatnonzero(place >= 0)
+        nodes, before = nodes[some], among[place[some]]
+        same = np.flatnonzero(self._nodes.step[nodes] == self._nodes.step[before])
         return nodes[same], before[same]
-
-    def _in_flow(self) -> _Pairs:
-        same = self._flows[1:] == self._flows[:-1]
-        return self._by_flow[1:][same], self._by_flow[:-1][same]
 
     def _launches(self) -> _Pairs:
         """Pair device work with the host segment that launched it: the latest of its flow."""
-        first = np.flatnonzero(self._nodes.on_host & ~self._nodes.resumed)
-        order = np.argsort(self._nodes.flow[first], kind="stable")
-        size = len(self._nodes) + 1
-        known = self._nodes.flow[first[order]] * size + first[order]
-        place = np.searchsorted(known, self._nodes.flow[self._works] * size + self._works) - 1
-        works, found = self._works[place >= 0], first[order][place[place >= 0]]
-        same = self._nodes.flow[works] == self._nodes.flow[found]
+        flow, size = self._nodes.flow, len(self._nodes)
+        by_flow = self._launching[np.argsort(flow[self._launching], kind="stable")]
+        place = np.searchsorted(flow[by_flow] * size + by_flow, flow[self._works] * size + self._works) - 1
+        some = np.flatnonzero(place >= 0)
+        works, found = self._works[some], by_flow[place[some]]
+        same = np.flatnonzero(flow[works] == flow[found])
         return works[same], found[same]
 
     def _data(self, works: Ints, launched_by: Ints) -> Iterator[_Pairs]:
         """Pair device work with the work of whichever op gave what its op needs, need by need."""
-        needed = [CATALOGUE[name].needs if name in CATALOGUE else () for name in self._nodes.op_names]
-        given = [CATALOGUE[name].gives if name in CATALOGUE else () for name in self._nodes.op_names]
-        first = self._nodes.on_host & ~self._nodes.resumed
+        ops = [CATALOGUE.get(name) for name in self._nodes.names.ops]
+        needed = [op.needs if op else () for op in ops]
+        asking_op, giving_op = self._nodes.op[launched_by], self._nodes.op[self._launching]
         for place in range(max(map(len, needed), default=0)):
             for datum in dict.fromkeys(needs[place] for needs in needed if len(needs) > place):
                 asks = np.array([needs[place : place + 1] == (datum,) for needs in needed])
-                gives = np.array([datum in gives for gives in given])
-                asking = works[asks[self._nodes.op[launched_by]]]
-                asking, givers = self._previous(asking, np.flatnonzero(first & gives[self._nodes.op]))
-                yield self._works_of(asking, self._nodes.flow[givers])
+                gives = np.array([op is not None and datum in op.gives for op in ops])
+                asking, giving = np.flatnonzero(asks[asking_op]), np.flatnonzero(gives[giving_op])
+                served, givers = self._previous(works[asking], self._launching[giving])
+                yield self._works_of(served, self._nodes.flow[givers])
 
     def _works_of(self, nodes: Ints, flows: Ints) -> _Pairs:
         """Pair each node with every earlier piece of device work of a flow."""
-        low, high = (np.searchsorted(self._flows, flows, side) for side in ("left", "right"))
-        counts = high - low
-        starts = np.repeat(low - np.append(0, np.cumsum(counts)[:-1]), counts) if len(counts) else low
-        nodes, before = np.repeat(nodes, counts), self._by_flow[starts + np.arange(counts.sum())]
-        earlier = before < nodes
+        low, counts = self._first_of_flow[flows], self._first_of_flow[flows + 1] - self._first_of_flow[flows]
+        opens = np.cumsum(counts) - counts
+        nodes = np.repeat(nodes, counts)
+        before = self._by_flow[np.repeat(low - opens, counts) + np.arange(len(nodes))]
+        earlier = np.flatnonzero(before < nodes)
         return nodes[earlier], before[earlier]
