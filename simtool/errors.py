@@ -8,6 +8,12 @@ class SimtoolError(Exception):
     """Base of every error that is the caller's to mend. Exit status 2 at the command line."""
 
 
+class Terminated(BaseException):
+    """The process was asked to end; the text is the signal's name. Like KeyboardInterrupt it comes at any moment and
+    passes every `except Exception`.
+    """
+
+
 class UsageError(SimtoolError):
     """An option or argument that cannot be honoured."""
 

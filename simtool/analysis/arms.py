@@ -6,8 +6,9 @@ What was measured and what was computed never share a label: live, modeled (a re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.trace.bundle import Bundle
+from simtool.trace.manifest import Manifest
 
 ORIGIN_WORDS = {"live": "live", "replayed": "modeled", "imported": "imported"}
 
@@ -92,19 +94,43 @@ def gather_arms(bundles: Sequence[Bundle]) -> list[Arm]:
 
 def differences(bundles: Sequence[Bundle]) -> list[str]:
     """Return what makes bundles unfit for comparison, one sentence each; empty when they are alike."""
-    manifests = [bundle.manifest for bundle in bundles]
-    facts: dict[str, set[str]] = {
-        "models": {str(sorted((role, model.get("sha256")) for role, model in m.models.items())) for m in manifests},
-        "algorithm": {m.algorithm for m in manifests},
-        "sampling temperature": {str(m.sampling.get("temperature")) for m in manifests},
+    everywhere: dict[str, Callable[[Manifest], str]] = {
+        "algorithm": lambda m: m.algorithm,
+        **{role: partial(_model, role) for role in dict.fromkeys(role for b in bundles for role in b.manifest.models)},
+        "sampling temperature": lambda m: str(m.sampling.get("temperature")),
     }
-    for origin in {m.origin for m in manifests}:
-        alike = [m for m in manifests if m.origin == origin]
-        facts[f"device of the {ORIGIN_WORDS[origin]} bundles"] = {m.device_name for m in alike}
-        facts[f"profile of the {ORIGIN_WORDS[origin]} bundles"] = {str(m.details.get("profile")) for m in alike}
-    found = [f"{name}: not the same in all of them" for name, values in sorted(facts.items()) if len(values) > 1]
+    found = [line for what, read in everywhere.items() for line in _unlike(what, bundles, read)]
+    for origin, word in ORIGIN_WORDS.items():
+        alike = [bundle for bundle in bundles if bundle.manifest.origin == origin]
+        found += _unlike(f"device of the {word} bundles", alike, lambda m: m.device_name)
+        found += _unlike(f"profile of the {word} bundles", alike, _costs)
     incomplete = [str(bundle.path) for bundle in bundles if not bundle.manifest.complete]
     return found + [f"{path} is incomplete" for path in incomplete] + _unequal_outputs(bundles)
+
+
+def _unlike(what: str, bundles: Sequence[Bundle], read: Callable[[Manifest], str]) -> list[str]:
+    """One sentence that says which bundles have which value, when they have not all the same."""
+    holders: dict[str, list[str]] = {}
+    for bundle in bundles:
+        holders.setdefault(read(bundle.manifest), []).append(bundle.path.name)
+    if len(holders) < 2:
+        return []
+    return [f"{what} differs: " + "; ".join(f"{value} in {', '.join(names)}" for value, names in holders.items())]
+
+
+def _model(role: str, manifest: Manifest) -> str:
+    model = manifest.models.get(role, {})
+    return f"{model.get('id', 'none')} ({model.get('sha256', 'no hash')[:12]})"
+
+
+def _costs(manifest: Manifest) -> str:
+    """Name a replay's costs by what they were fitted on and what was changed since, not by when and which command."""
+    profile = manifest.details.get("profile")
+    if not isinstance(profile, dict):
+        return "none"
+    fitted = [str(bundle.get("sha256")) for bundle in profile.get("bundles") or ()]
+    told = [profile.get("sources"), profile.get("changes"), fitted]
+    return f"{profile.get('name')} ({hashlib.sha256(str(told).encode()).hexdigest()[:12]})"
 
 
 def _unequal_outputs(bundles: Sequence[Bundle]) -> list[str]:

@@ -41,6 +41,7 @@ class Summary:
 
     span_ns: first step's start to last step's end. The full_ fields count decode steps at full occupancy (the
     largest batch of the run): their number, emitted tokens and total time, prefill steps in between left out.
+    slots: how many sequences the batch could hold; None: not known.
     device_idle_ns, host_busy_ns, exposed_ns: over all decode steps. Exposed is host work on the critical path with no
     device lane running; the rest of the idle time is launch and wake-up latency.
     queued: from a request's arrival to its admission.
@@ -70,6 +71,12 @@ class Summary:
     device_idle_ns: int
     host_busy_ns: int
     exposed_ns: int
+    slots: int | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether all slots were ever busy at once; where slots are not known, the largest batch counts as full."""
+        return self.slots is None or self.full_batch >= self.slots
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -78,8 +85,8 @@ class Summary:
 
     @property
     def steady_tokens_per_s(self) -> float | None:
-        """Tokens per second of decode steps at full occupancy."""
-        return _rate(self.full_tokens * NS_PER_S, self.full_ns)
+        """Tokens per second of decode steps at full occupancy; None when that was never reached."""
+        return _rate(self.full_tokens * NS_PER_S, self.full_ns) if self.full else None
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -115,7 +122,7 @@ class Summary:
 def summarise_bundle(bundle: Bundle) -> Summary:
     """Summarise a bundle; see `summarise`."""
     tables = {name: bundle.table(name) for name in ("requests", "steps", "rows", "events")}
-    return summarise(tables, executors_of(bundle))
+    return summarise(tables, executors_of(bundle), bundle.manifest.concurrency)
 
 
 def executors_of(bundle: Bundle) -> dict[str, str]:
@@ -126,8 +133,8 @@ def executors_of(bundle: Bundle) -> dict[str, str]:
     return {str(lane): str(name) for lane, name in executors.items()}
 
 
-def summarise(tables: Tables, executors: Mapping[str, str]) -> Summary:
-    """Summarise the tables requests, steps, rows and events of one run."""
+def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = None) -> Summary:
+    """Summarise the tables requests, steps, rows and events of one run. slots: of its batch, where known."""
     steps, rows, requests = tables["steps"], tables["rows"], tables["requests"]
     decode = decode_steps(steps, rows)
     full = full_occupancy(decode)
@@ -153,6 +160,7 @@ def summarise(tables: Tables, executors: Mapping[str, str]) -> Summary:
         tpot=spread(_tpot_ns(requests)),
         ttft=spread((requests["first_token_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         queued=spread((requests["admitted_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
+        slots=slots,
         **_occupation(decode, tables["events"], executors),
     )
 

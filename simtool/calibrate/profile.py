@@ -19,6 +19,7 @@ from simtool.errors import ProfileError
 from simtool.step.buckets import GraphBuckets
 from simtool.step.controller import LinearPredictor
 from simtool.step.ops import Lane
+from simtool.step.placement import Placement
 
 SCHEMA_VERSION = 1
 _DEVICE_LANES = tuple(lane.value for lane in Lane if lane is not Lane.HOST)
@@ -55,6 +56,7 @@ class Provenance:
     """Where a profile comes from. bundles: name, sha256, origin, placement, concurrency of each. created: ISO date.
 
     changes: what-if changes made to the measured costs, in order. warnings: what the data could not tell.
+    stand_ins: op that no recording ran -> what its price is taken from, in words.
     sources: for costs that were not measured, where each number comes from.
     """
 
@@ -65,6 +67,12 @@ class Provenance:
     changes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     sources: tuple[Mapping[str, object], ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+
+    def stand_ins_of(self, placement: Placement) -> list[str]:
+        """Return what stands in for ops that this placement runs, each once."""
+        names = {op.name for op in placement.ever_runs()}
+        return list(dict.fromkeys(note for op, note in self.stand_ins.items() if op in names))
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,7 @@ class Profile:
         provenance, predictor = dict(table["provenance"]), table["predictor"]
         for key in ("bundles", "changes", "warnings", "sources"):
             provenance[key] = tuple(provenance.get(key, ()))
+        provenance["stand_ins"] = dict(provenance.get("stand_ins", {}))
         try:
             return cls(
                 table["name"],
@@ -148,6 +157,8 @@ def save_profile(profile: Profile, path: Path) -> None:
 
 def load_profile(path: Path) -> Profile:
     """Read a profile; raises ProfileError when it is missing, foreign or from a later schema version."""
+    if path.is_dir():
+        raise ProfileError(f"{path}: is a folder, not a profile{_remedy(path)}")
     try:
         table = json.loads(path.read_text())
     except OSError as error:
@@ -156,7 +167,16 @@ def load_profile(path: Path) -> Profile:
         raise ProfileError(f"{path}: not JSON ({error}); give a file that `simtool calibrate` wrote") from error
     if not isinstance(table, dict):
         raise ProfileError(f"{path}: holds a {type(table).__name__}; expected a profile")
+    if "origin" in table:
+        raise ProfileError(f"{path}: is the manifest of a bundle, not a profile{_remedy(path.parent)}")
     return Profile.from_dict(table, str(path))
+
+
+def _remedy(folder: Path) -> str:
+    """What to do with a bundle given for a profile; with anything else, what to give instead."""
+    if (folder / "manifest.json").is_file():
+        return f"; fit one with `simtool calibrate {folder}` and give the file that it writes"
+    return "; give a file that `simtool calibrate` wrote"
 
 
 def _check_version(version: object, source: str) -> None:

@@ -45,11 +45,14 @@ def split_fill(profile: Profile) -> Profile:
         whole.pre.shifted(-second.pre.predict(_zero(second.pre))), launches=_only(whole, "fill_varlen_index")
     )
     scatter = HostCost(second.pre, launches=_only(whole, "fill_varlen"))
-    note = "build_fill_index and scatter_fill were not measured: fill_varlen less fill_dense, and fill_dense"
+    note = (
+        "build_fill_index and scatter_fill were not recorded: priced like fill_varlen less fill_dense, and fill_dense"
+    )
+    stand_ins = {**profile.provenance.stand_ins, "build_fill_index": note, "scatter_fill": note}
     return replace(
         profile,
         decode=replace(profile.decode, host={**host, "build_fill_index": index, "scatter_fill": scatter}),
-        provenance=replace(profile.provenance, changes=(*profile.provenance.changes, note)),
+        provenance=replace(profile.provenance, stand_ins=stand_ins),
     )
 
 

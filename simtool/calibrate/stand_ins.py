@@ -38,7 +38,7 @@ def completed(profile: Profile) -> Profile:
         costs = profile.decode
         if each.op not in costs.host and each.host in costs.host and each.work in costs.device:
             note = f"{each.op} was not recorded: priced like {each.host}, its device work like {each.work}"
-            provenance = replace(profile.provenance, changes=(*profile.provenance.changes, note))
+            provenance = replace(profile.provenance, stand_ins={**profile.provenance.stand_ins, each.op: note})
             profile = replace(profile, decode=_with(costs, each), provenance=provenance)
     return split_fill(profile)
 

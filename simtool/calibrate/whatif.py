@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from simtool.calibrate.cost import Cost
 from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.errors import UsageError
+from simtool.step.placement import PREFILL_ORDER, Placement
 from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 _UNITS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
@@ -38,6 +39,22 @@ def with_change(profile: Profile, text: str) -> Profile:
     if lane == "host":
         return _each_kind(profile, lambda steps: replace(steps, host=_in_host(steps.host, bare, change, rest)))
     return _each_kind(profile, lambda steps: replace(steps, device=_in_device(steps.device, bare, change)))
+
+
+def check_effect(profile: Profile, changes: Sequence[str], placements: Sequence[Placement]) -> None:
+    """Raise UsageError for a change of a cost that no step of any of the placements has."""
+    ops = set(PREFILL_ORDER).union(*(placement.ever_runs() for placement in placements))
+    paid = {"host": {op.name for op in ops}, "device": {work.name for op in ops for work in op.works}}
+    for text in changes:
+        name = text.partition("=")[0]
+        if name == "loop_gap":
+            continue
+        lane, bare = _resolve(profile, name)
+        if bare not in paid[lane]:
+            names = ", ".join(placement.name for placement in placements)
+            raise UsageError(
+                f"{text!r} has no effect: {names} never runs {bare}; leave it out, or take a placement that does"
+            )
 
 
 def _parse(text: str, value: str) -> tuple[_Change, _Change]:

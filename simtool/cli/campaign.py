@@ -74,17 +74,19 @@ def record_arms(
     controller: ControllerSettings,
     prompts: Mapping[str, Sequence[Prompt]],
     *,
+    seeds: Mapping[str, int],
     repeats: int,
     out: Path,
 ) -> Runs:
     """Record every arm on every set of prompts, `repeats` times; within a repetition all take turns, step by step.
 
-    A machine drifts between speeds by more than placements differ: only neighbours in time compare.
+    A machine drifts between speeds by more than placements differ: only neighbours in time compare. prompts, seeds:
+    by use; each set of prompts was drawn with its seed.
     """
     from simtool.engine.session import RunPlan
 
     runs: dict[str, dict[str, list[Path]]] = {use: {p.name: [] for p in placements} for use in prompts}
-    plans = {(use, p.name): RunPlan(prompts[use], p, controller) for use in prompts for p in placements}
+    plans = {(use, p.name): RunPlan(prompts[use], p, controller, seeds[use]) for use in prompts for p in placements}
     for placement in placements:
         session.warm_up(plans[next(iter(prompts)), placement.name])
     each = sum(len(plan.prompts) for plan in plans.values())

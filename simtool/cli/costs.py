@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
+from simtool.cli.options import command_name
 
 if TYPE_CHECKING:
     from simtool.calibrate.profile import Profile
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Profile:
     """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order.
 
-    Ops that the recordings never ran get a stand-in, and a line that says which.
+    Ops that the recordings never ran get a stand-in; whatever replays such an op says so.
     """
     from simtool.calibrate.fit import calibrate
     from simtool.calibrate.profile import load_profile
@@ -28,14 +29,11 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Prof
         profile = load_profile(path)
     else:
         name = source.path.name
-        profile = calibrate([source], name=name, command="simtool replay", created=date.today().isoformat())
+        profile = calibrate([source], name=name, command=command_name(), created=date.today().isoformat())
         console.note(f"costs: calibrated from {name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
-    known = len(profile.provenance.changes)
     profile = completed(profile)
-    for line in profile.provenance.changes[known:]:
-        console.note(f"costs: {line}")
     for change in changes:
         profile = with_change(profile, change)
     return profile

@@ -78,7 +78,9 @@ def _facts(bundle: Bundle) -> list[tuple[str, str]]:
     ]
     if m.origin != "imported":
         name = (m.placement or {}).get("name")
-        facts.append(("run", f"{m.algorithm}, SL {m.sl}, concurrency {m.concurrency}, placement {name}, seed {m.seed}"))
+        prompts = "" if m.prompt_seed is None else f", prompts of seed {m.prompt_seed}"
+        run = f"{m.algorithm}, SL {m.sl}, concurrency {m.concurrency}, placement {name}, seed {m.seed}{prompts}"
+        facts.append(("run", run))
         facts.append(("models", ", ".join(f"{role} {model.get('id')}" for role, model in m.models.items()) or "-"))
     return [*facts, ("time span", _span(bundle))]
 

@@ -47,6 +47,11 @@ class PromptSource:
     ids: Path | None = None
     text: Path | None = None
 
+    @property
+    def drawn_with(self) -> int | None:
+        """The seed that draws the prompts; None when a file gives them."""
+        return self.seed if self.ids is None and self.text is None else None
+
     def load(self, target: Path) -> list[Prompt]:
         """Return the prompts as the target's token ids; --max-new-tokens caps what a file asks for.
 

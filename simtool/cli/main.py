@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -10,9 +12,11 @@ import typer
 from simtool import __version__
 from simtool.cli.options import BAD_USE
 from simtool.cli.registry import LazyCommands
-from simtool.errors import SimtoolError
+from simtool.errors import SimtoolError, Terminated
 
-_INTERRUPTED = 130
+#: Exit statuses of a process that a signal ended, as shells count them; the first is also what typer makes of Ctrl-C.
+_INTERRUPTED = 128 + signal.SIGINT
+_TERMINATED = 128 + signal.SIGTERM
 #: What the engine imports, and the extra that brings it.
 _EXTRAS = {"torch": "engine", "safetensors": "engine", "tokenizers": "engine", "torch_npu": "npu"}
 
@@ -51,7 +55,9 @@ def run(arguments: list[str]) -> int:
     except typer.TyperException as error:
         return _complain(_with_help_hint(error))
     except typer.Abort:
-        return _INTERRUPTED
+        status = _INTERRUPTED
+    except Terminated as error:
+        return _complain(f"stopped by {error}", _TERMINATED)
     except OSError as error:
         return _complain(f"{error.filename or 'a file'}: {error.strerror or error}; check the path and its permissions")
     except ModuleNotFoundError as error:
@@ -60,17 +66,24 @@ def run(arguments: list[str]) -> int:
             raise
         remedy = f"pip install -e '.[{extra}]' in a checkout"
         return _complain(f"{error.name} is not installed and this command needs it: {remedy}")
+    if status == _INTERRUPTED:
+        _complain("stopped by Ctrl-C")
     return status if isinstance(status, int) else 0
 
 
 def main() -> None:
-    """Console entry point."""
+    """Console entry point. SIGTERM ends a command as Ctrl-C does: devices are closed and bundles left readable."""
+    signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
 
 
-def _complain(message: str) -> int:
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    raise Terminated(signal.Signals(number).name)
+
+
+def _complain(message: str, status: int = BAD_USE) -> int:
     print(f"simtool: {message}", file=sys.stderr)
-    return BAD_USE
+    return status
 
 
 def _with_help_hint(error: typer.TyperException) -> str:

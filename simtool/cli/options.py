@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from simtool.cli.registry import COMMANDS
 from simtool.errors import UsageError
 
 #: Exit statuses besides 0. A command that ends well but found something raises `typer.Exit(FINDING)`.
@@ -25,6 +26,12 @@ Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace 
 def command_line() -> str:
     """Return the command under way as it would be typed again, for a manifest or a page to keep."""
     return shlex.join(["simtool", *sys.argv[1:]])
+
+
+def command_name() -> str:
+    """Return the command under way without its options, such as "simtool sweep", for a profile to keep."""
+    name = next((word for word in sys.argv[1:] if word in COMMANDS), None)
+    return f"simtool {name}" if name else "simtool"
 
 
 def check_output(path: Path, *, force: bool) -> None:

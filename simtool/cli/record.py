@@ -72,7 +72,8 @@ def record(
     sampling = SamplingConfig(temperature, top_k, top_p, seed)
     if outcomes == "full" and not sampling.greedy:
         raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
-    served = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts).load(models.target)
+    asked = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts)
+    served = asked.load(models.target)
     console.note(live.shapes(served))
     with live.open_session(
         device,
@@ -90,7 +91,7 @@ def record(
         if bias := sampling_bias(placement, controller, sampling, session.info):
             session.warnings.append(bias)
             console.note(f"warning: {bias}")
-        plan = RunPlan(served, placement, controller)
+        plan = RunPlan(served, placement, controller, asked.drawn_with)
         session.warm_up(plan)
         with console.progress(f"recording {placement.name}", total=len(served)) as done:
             session.record(out, plan, force=force, progress=done, details={"command": command_line()})

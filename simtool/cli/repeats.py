@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
-from simtool.cli.summary import Line, as_json
+from simtool.cli.summary import Line, as_json, tell_why_not_steady
 
 if TYPE_CHECKING:
     from simtool.analysis.repeats import Interval
@@ -37,6 +37,8 @@ def print_repeats(repeats: Repeats, *, json: bool) -> None:
     changes = {name: [_percent(each) for each in _changes(repeats, name, baseline).values()] for name in others}
     if changes:
         _print(f"change against {baseline}, paired by seed", repeats, changes)
+    for lines in repeats.values():
+        tell_why_not_steady(min(lines, key=lambda line: line.summary.full_batch))
 
 
 def _numbers(repeats: Repeats) -> Sequence[Number]:

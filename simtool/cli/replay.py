@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -13,7 +13,7 @@ from simtool.cli.costs import costs_for
 from simtool.cli.options import ForceFlag, JsonFlag
 from simtool.cli.replaying import Outputs, Replays, report
 from simtool.errors import UsageError
-from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
+from simtool.step.placement import PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
 
 if TYPE_CHECKING:
     from simtool.calibrate.profile import Profile
@@ -33,7 +33,8 @@ def replay(
     change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if: decide=0, "
                       "fill_varlen=x0.5, build_varlen=+200us, device.target=4ms. May be repeated.")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
-    lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for lag placements.")] = None,
+    lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for those of the placements that "
+                         "have a lag.")] = None,
     predictor: Annotated[str | None, typer.Option(help="Whose validate-time predictor the controller uses: trace, "
                          "profile or none; default: the trace's, or the profile's when it has none.")] = None,
     requests: Annotated[Path | None, typer.Option(help="Serve the requests of this trace (Azure CSV, Mooncake JSON "
@@ -41,10 +42,10 @@ def replay(
     num_requests: Annotated[int | None, typer.Option(help="The first so many of --requests; default: all.")] = None,
     arrivals: Annotated[str | None, typer.Option(help="closed, trace, trace:RATE (that spacing, at so many requests a "
                          "second), or poisson:RATE; default: closed, with --requests trace.")] = None,
-    outcomes: Annotated[str, typer.Option(help="strict: refuse an anchor that the trace lacks; resample: substitute "
-                                               "a near one, and say how many.")] = "strict",
-    noise: Annotated[str, typer.Option(help="none, or residual: resampled fit residuals, alike under every "
-                                            "placement.")] = "none",
+    outcomes: Annotated[Literal["strict", "resample"], typer.Option(help="strict: refuse an anchor that the trace "
+                         "lacks; resample: substitute a near one, and say how many.")] = "strict",
+    noise: Annotated[Literal["none", "residual"], typer.Option(help="residual: resampled fit residuals, alike under "
+                         "every placement.")] = "none",
     seed: Annotated[int | None, typer.Option(help="Seed of noise, Poisson arrivals and bootstrapped outcomes; default "
                                                   "0.")] = None,
     seeds: Annotated[int, typer.Option(help="Replays of each placement, under so many seeds from --seed on: gives "
@@ -61,18 +62,20 @@ def replay(
     outputs = Outputs(out, trace.name, chosen, force) if out else None
     if outputs:
         outputs.check(placements)
+    from simtool.calibrate.whatif import check_effect
     from simtool.replay.scenario import Scenario
     from simtool.trace.bundle import open_bundle
 
     source = open_bundle(trace)
     costs = costs_for(source, profile, change or [])
+    check_effect(costs, change or [], placements)
     base = Scenario(
         placements[0],
         source.manifest.concurrency if concurrency is None else concurrency,
         _controller(source, costs, predictor, placements),
         _arrivals(arrivals or ("closed" if requests is None else "trace")),
-        outcomes,  # type: ignore[arg-type]  # Scenario checks it
-        noise,  # type: ignore[arg-type]  # Scenario checks it
+        outcomes,
+        noise,
         chosen[0],
         kv_blocks,
     )
@@ -117,12 +120,24 @@ def _workload(
 
 def _placements(policies: list[str], lag: int | None) -> list[Placement]:
     names = [name for policy in policies for name in (PULL_REQUEST_ARMS if policy == _ALL else (policy,))]
-    placements = [BUILT_IN[name] if name in BUILT_IN else resolve_placement(name) for name in dict.fromkeys(names)]
+    placements = [resolve_placement(name) for name in dict.fromkeys(names)]
     if lag is not None:
-        placements = [with_lag(placement, lag) for placement in placements]
+        placements = _at_lag(placements, lag)
     if len({placement.name for placement in placements}) < len(placements):
         raise UsageError("two placements have the same name; give each file its own `name`")
     return placements
+
+
+def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
+    """Give the lag placements another lag; say which others keep theirs."""
+    others = [placement.name for placement in placements if not placement.lag_steps]
+    if len(others) == len(placements):
+        raise UsageError(f"--lag has no effect on {', '.join(others)}; leave it out, or add a lag placement")
+    if lag < 1:
+        raise UsageError(f"--lag is {lag}; expected 1 or more (the confidence of age 0 is --policy this-step)")
+    if others:
+        console.note(f"--lag {lag} does not touch {', '.join(others)}: no older confidence is read there")
+    return [with_lag(placement, lag) if placement.lag_steps else placement for placement in placements]
 
 
 def _controller(
@@ -147,10 +162,13 @@ def _controller(
 
 
 def _arrivals(text: str) -> Arrivals:
-    from simtool.replay.scenario import Arrivals
+    from simtool.replay.scenario import ArrivalKind, Arrivals
 
     kind, colon, rate = text.partition(":")
+    expected = UsageError(f"--arrivals is {text!r}; expected closed, trace, trace:RATE or poisson:RATE")
+    if kind not in get_args(ArrivalKind):
+        raise expected
     try:
-        return Arrivals(kind, float(rate) if colon else None)  # type: ignore[arg-type]  # Arrivals checks it
+        return Arrivals(kind, float(rate) if colon else None)  # type: ignore[arg-type]  # checked above
     except ValueError as error:
-        raise UsageError(f"--arrivals is {text!r}; expected closed, trace, trace:RATE or poisson:RATE") from error
+        raise expected from error

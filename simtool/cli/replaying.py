@@ -95,9 +95,13 @@ def report(lines: dict[str, list[Line]], refused: Sequence[str], *, json: bool) 
         print_repeats(lines, json=json)
     elif lines:
         print_lines([line for found in lines.values() for line in found], json=json)
+    told: dict[str, list[str]] = {}
     for name, found in lines.items():
         for warning in found[0].warnings:
-            console.note(f"warning: {name}: {warning}")
+            told.setdefault(warning, []).append(name)
+    for warning, names in told.items():
+        console.note(f"warning: {', '.join(names)}: {warning}")
+    for name, found in lines.items():
         if len(found) == 1 and "distributional" in found[0].facts["outcomes"]:
             console.note(f"{name}: one draw of many; --seeds 10 shows how much the draw matters")
     for line in refused:

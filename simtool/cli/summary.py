@@ -62,6 +62,18 @@ def print_lines(lines: Sequence[Line], *, json: bool) -> None:
     _print(lines, NUMBERS)
     if any(line.open_loop for line in lines):
         _print(lines, WAITS)
+    for line in lines:
+        tell_why_not_steady(line)
+
+
+def tell_why_not_steady(line: Line) -> None:
+    """Say why a line has no steady tok/s, where it has none."""
+    found = line.summary
+    if not found.full:
+        console.note(
+            f"{line.facts['bundle']}, {line.facts['placement']}: no steady tok/s, for at most {found.full_batch} of "
+            f"{found.slots} slots were ever busy at once"
+        )
 
 
 def as_json(line: Line) -> dict[str, object]:

@@ -69,7 +69,7 @@ def validate(
         campaign.make_room(out, force=force)
         controller = live.controller_settings(session, "live", 0.0, 0.0)
         console.note(f"to judge on: {live.shapes(prompts['live'])}")
-        runs = campaign.record_arms(session, placements, controller, prompts, repeats=rounds, out=out)
+        runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]
     fill_bundle(source, models.target, models.draft)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)

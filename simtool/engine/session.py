@@ -31,11 +31,15 @@ _WARM_UP_TOKENS = 16
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What one run does: who is served, in which placement, under which controller."""
+    """What one run does: who is served, in which placement, under which controller.
+
+    prompt_seed: the seed that drew the prompts; None: none did, or it is not known.
+    """
 
     prompts: Sequence[Prompt]
     placement: Placement
     controller: ControllerSettings = field(default_factory=ControllerSettings)
+    prompt_seed: int | None = None
 
 
 @dataclass(frozen=True)
@@ -243,6 +247,7 @@ class Session:
             controller=asdict(plan.controller),
             sampling=sampling,
             seed=self.seed,
+            prompt_seed=plan.prompt_seed,
             clock=self.device.clock,
             warnings=list(self.warnings),
             details={

@@ -35,9 +35,10 @@ class SamplingConfig:
             raise UsageError(f"top_k is {self.top_k}; expected 0 (off) or a positive whole number")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p is {self.top_p}; expected more than 0 and at most 1 (off)")
-        if self.greedy and (self.top_k or self.top_p < 1 or self.greedy_draft):
+        given = {"top_k": self.top_k > 0, "top_p": self.top_p < 1, "greedy_draft": self.greedy_draft}
+        if self.greedy and (idle := [name for name, is_given in given.items() if is_given]):
             raise UsageError(
-                "top_k, top_p and greedy_draft change nothing at temperature 0; raise it or leave them out"
+                f"{', '.join(idle)}: would change nothing at temperature 0; raise it, or leave it at 0 alone"
             )
 
     @property

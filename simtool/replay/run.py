@@ -111,7 +111,10 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
         controller=asdict(scenario.controller),
         seed=scenario.seed,
         clock="simulated ns from 0",
-        warnings=list(_warnings(source, profile, outcomes, prices)),
+        warnings=[
+            *_warnings(source, profile, outcomes, prices),
+            *profile.provenance.stand_ins_of(scenario.placement),
+        ],
         details={
             **kept,
             "executors": dict(profile.executors),

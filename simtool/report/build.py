@@ -138,8 +138,8 @@ def _numbers(arms: Sequence[Arm]) -> Section:
         rows.append((arm.label, str(len(runs)), *(number.text(*runs) for number in NUMBERS)))
     table = Table(("arm", "runs", *(number.name for number in NUMBERS)), rows, [arm.origin for arm in arms], wide=True)
     text = (
-        "Means over runs. Steady: decode steps at full occupancy; the whole run also has its ramp-down. Acceptance "
-        "rate counts offered drafts; acceptance length includes the bonus token."
+        "Means over runs. Steady: decode steps at full occupancy, a dash where that was never reached; the whole run "
+        "also has its ramp-down. Acceptance rate counts offered drafts; acceptance length includes the bonus token."
     )
     return Section("The numbers", text, table=table)
 

@@ -83,6 +83,11 @@ class Placement:
             if op is not None:
                 yield op
 
+    def ever_runs(self) -> frozenset[Op]:
+        """Return the ops of every kind of step that it can make: with a decision also those of pruned steps."""
+        kinds = (True, False) if self.decides else (False,)
+        return frozenset(op for pruned in kinds for op in self.ops(pruned=pruned))
+
     def to_dict(self) -> dict[str, object]:
         """Return the form that `parse_placement` reads and a manifest stores."""
         return {"name": self.name, "order": [str(slot) for slot in self.order], "lag_steps": self.lag_steps}

@@ -18,8 +18,9 @@ def workload(bundle: Bundle, concurrency: int, waves: int | None) -> Bundle:
     Raises UsageError when the whole trace cannot fill the batch, or a number is below 1.
     """
     queue = _queue(bundle)
-    if concurrency < 1 or (waves is not None and waves < 1):
-        raise UsageError(f"concurrency {concurrency} with {waves} waves; expected 1 or more of each")
+    for option, value in (("--concurrency", concurrency), ("--waves", waves)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} is {value}; expected 1 or more")
     if waves is None and concurrency > queue.height:
         raise UsageError(
             f"--concurrency {concurrency}: {bundle.path} holds {queue.height} finished requests, so that many never "

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from simtool.errors import TraceError
+from simtool.errors import Terminated, TraceError
 from simtool.step.placement import Placement, placement_from_dict
 from simtool.trace.folder import drop_parts, make_room, table_files, write_part, write_table
 from simtool.trace.frames import conform, empty_frame, find_table, make_frame, read_frame, sort_frame
@@ -99,7 +99,14 @@ class BundleWriter:
         if error is None:
             self.close()
         else:
-            self.abandon(f"stopped by {type(error).__name__}: {error}")
+            self.abandon(_why(error))
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, KeyboardInterrupt):
+        return "stopped by Ctrl-C"
+    name = "" if isinstance(error, Terminated) else f"{type(error).__name__}: "
+    return f"stopped by {name}{error}"
 
 
 @dataclass

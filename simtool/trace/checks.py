@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from simtool.errors import PlacementError, TraceError
 from simtool.trace.bundle import Bundle
+from simtool.trace.folder import table_files
 from simtool.trace.rules.events import check_events
 from simtool.trace.rules.finding import Finding, Severity
 from simtool.trace.rules.outcomes import check_outcomes
@@ -42,8 +43,7 @@ def check_bundle(bundle: Bundle) -> list[Finding]:
 
 def _manifest(bundle: Bundle) -> Iterator[Finding]:
     if not bundle.manifest.complete:
-        message = "the writer was stopped before its end; the bundle holds what was flushed"
-        yield Finding(Severity.WARNING, "manifest", message)
+        yield Finding(Severity.WARNING, "manifest", _incomplete(bundle))
     for warning in bundle.manifest.warnings:
         yield Finding(Severity.WARNING, "manifest", warning)
     if bundle.manifest.origin != "imported":
@@ -51,6 +51,15 @@ def _manifest(bundle: Bundle) -> Iterator[Finding]:
             _ = bundle.placement
         except (TraceError, PlacementError) as error:
             yield Finding(Severity.ERROR, "manifest", str(error))
+
+
+def _incomplete(bundle: Bundle) -> str:
+    if not any(table_files(bundle.path, name) for name in TABLES):
+        return "the writer was stopped before it had written a row; record it again"
+    return (
+        "the writer was stopped before its end; the bundle holds all up to its last flush, and of requests still "
+        "running then only their rows"
+    )
 
 
 def _unreadable(bundle: Bundle) -> Iterator[Finding]:

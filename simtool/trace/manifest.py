@@ -42,6 +42,7 @@ class Manifest:
     details: Annotated[dict[str, object], "whatever else is worth keeping, any JSON"] = field(default_factory=dict)
     complete: Annotated[bool, "whether the writer reached its end"] = False
     schema_version: Annotated[int, "version of this format"] = SCHEMA_VERSION
+    prompt_seed: Annotated[int | None, "seed that drew the prompts; null: from a file, or not said"] = None
 
     def __post_init__(self) -> None:
         if self.origin not in ORIGINS:
@@ -61,6 +62,7 @@ class Manifest:
         names = {item.name for item in fields(cls)}
         if unknown := sorted(set(table) - names):
             raise TraceError(f"{source}: unknown key {unknown[0]!r}; expected only {', '.join(sorted(names))}")
+        table = {**dict.fromkeys(_LATER), **table}
         if absent := sorted(names - set(table)):
             raise TraceError(f"{source}: no key {absent[0]!r}; a bundle's manifest holds every key, so write it anew")
         for name, kind in _KINDS.items():
@@ -71,11 +73,14 @@ class Manifest:
 _TEXTS = ("origin", "engine", "engine_version", "device", "device_name", "algorithm", "clock")
 _NUMBERS = ("sl", "block_width", "concurrency", "seed")
 _TABLES = ("models", "controller", "sampling", "details")
+#: Keys that bundles written before them lack; absent is null.
+_LATER = ("prompt_seed",)
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(_TEXTS, (str,)),
     **dict.fromkeys(_NUMBERS, (int,)),
     **dict.fromkeys(_TABLES, (dict,)),
     "placement": (dict, type(None)),
+    "prompt_seed": (int, type(None)),
     "warnings": (list,),
     "complete": (bool,),
 }
@@ -94,6 +99,9 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / MANIFEST_NAME
     if not folder.exists():
         raise TraceError(f"{folder}: no such bundle; give the folder that `simtool record` or `import` wrote")
+    if not folder.is_dir():
+        instead = f"give its folder, {folder.parent}" if folder.name == MANIFEST_NAME else "give a bundle's folder"
+        raise TraceError(f"{folder}: is a file, and a trace bundle is a folder; {instead}")
     if not path.is_file():
         raise TraceError(f"{folder}: not a trace bundle (no {MANIFEST_NAME} in it); give a bundle's folder")
     try:

@@ -131,11 +131,13 @@ def test_greedy_outputs_that_differ_are_found(bundles, tmp_path):
 
 
 def test_other_models_are_found(bundles):
-    manifest = dataclasses.replace(
-        bundles[1].manifest, models={"target": {"id": "other", "sha256": "1"}}, complete=False
-    )
+    models = {**bundles[1].manifest.models, "target": {"id": "other", "sha256": "1"}}
+    manifest = dataclasses.replace(bundles[1].manifest, models=models, complete=False)
     other = dataclasses.replace(bundles[1], manifest=manifest)
-    assert differences([bundles[0], other]) == ["models: not the same in all of them", f"{other.path} is incomplete"]
+    target, incomplete = differences([bundles[0], other])
+    assert target.startswith("target differs: ")
+    assert target.endswith(f"in {bundles[0].path.name}; other (1) in {other.path.name}")
+    assert incomplete == f"{other.path} is incomplete"
 
 
 def test_pairing_by_tokens_cancels_what_the_workload_does_to_both():

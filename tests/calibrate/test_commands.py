@@ -36,7 +36,7 @@ def calibrated(recorded):
 def test_calibrate_writes_a_profile_and_prints_its_costs(recorded, capsys):
     calibrated(recorded)
     printed = capsys.readouterr()
-    for word in ("decide", "target", "held-out error", "loop_gap", "predictor: validate ms"):
+    for word in ("decide", "target", "held-out", "loop_gap", "predictor: validate ms"):
         assert word in printed.out
     profile = load_profile(recorded / "p.json")
     assert profile.provenance.command == "simtool calibrate static this-step lag lag-overlap"
@@ -74,7 +74,9 @@ def test_replay_calibrates_from_the_trace_and_says_so(recorded, capsys):
 
 def test_what_was_not_recorded_gets_a_stand_in_that_says_so(recorded, capsys):
     assert run(["replay", str(recorded / "lag"), "--policy", "all"]) == 0
-    assert "costs: read_confidence was not recorded: priced like store_confidence" in capsys.readouterr().err
+    assert (
+        "warning: this-step: read_confidence was not recorded: priced like store_confidence" in capsys.readouterr().err
+    )
 
 
 def test_what_if(recorded):
@@ -101,14 +103,14 @@ def test_lag_option(recorded, capsys):
     ("options", "message"),
     [
         (["--policy", "fastest"], "unknown placement 'fastest'"),
-        (["--policy", "static", "--lag", "2"], "cannot be run at lag 2"),
+        (["--policy", "static", "--lag", "2"], "--lag has no effect on static"),
         (["--policy", "static", "--predictor", "none"], "--predictor has no effect on static"),
         (["--policy", "lag", "--predictor", "magic"], "--predictor is 'magic'"),
         (["--policy", "lag", "--seed", "3"], "--seed and --seeds have no effect"),
         (["--policy", "lag", "--arrivals", "poisson:often"], "--arrivals is 'poisson:often'"),
         (["--policy", "lag", "--arrivals", "poisson"], "arrivals poisson without a rate"),
-        (["--policy", "lag", "--noise", "white"], "noise is 'white'"),
-        (["--policy", "lag", "--outcomes", "guess"], "outcomes is 'guess'"),
+        (["--policy", "lag", "--noise", "white"], "'white' is not one of"),
+        (["--policy", "lag", "--outcomes", "guess"], "'guess' is not one of"),
         (["--policy", "lag", "--set", "tidy=0"], "no cost 'tidy' to change"),
         (["--policy", "lag", "--concurrency", "0"], "concurrency is 0"),
     ],

@@ -33,6 +33,18 @@ def test_inspect_shows_and_passes_a_sound_bundle(bundle: Path, capsys: pytest.Ca
     assert "note: outcomes: anchors of 9 have no known outcome" in printed
 
 
+def test_inspect_tells_the_seed_of_the_prompts(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bundle written before the key was is read too, and says nothing of it."""
+    write_bundle(Path("seeded"), small_manifest(prompt_seed=1), {})
+    assert run(["inspect", "seeded"]) == 0
+    assert "seed 0, prompts of seed 1" in capsys.readouterr().out
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    del manifest["prompt_seed"]
+    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    assert run(["inspect", "run"]) == 0
+    assert "prompts of seed" not in capsys.readouterr().out
+
+
 def test_inspect_json_and_findings(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (bundle / "rows.parquet").write_bytes(b"lost")
     BundleWriter(bundle.with_name("killed"), small_manifest())
@@ -41,7 +53,7 @@ def test_inspect_json_and_findings(bundle: Path, capsys: pytest.CaptureFixture[s
     assert damaged["rows"]["rows"] is None
     assert damaged["rows"]["steps"] == 4
     assert damaged["findings"][0]["severity"] == "error"
-    assert killed["findings"][0]["message"].startswith("the writer was stopped")
+    assert killed["findings"][0]["message"].startswith("the writer was stopped before it had written a row")
     assert run(["inspect", "run"]) == 1
     assert "unreadable" in capsys.readouterr().out
     assert run(["inspect", "nowhere"]) == 2

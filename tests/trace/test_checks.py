@@ -138,11 +138,26 @@ def test_an_import_is_held_to_less(tmp_path: Path) -> None:
     assert check_bundle(bundle) == []
 
 
+def test_requests_that_were_running_when_the_writer_was_stopped_are_no_fault(tmp_path: Path) -> None:
+    frames = _frames()
+    frames["requests"] = frames["requests"].filter(pl.col("request_id") != "b")
+    assert check_bundle(_bundle(tmp_path, frames))[0].message == "its request is not in requests"
+    writer = BundleWriter(tmp_path / "killed", small_manifest())
+    for name, frame in frames.items():
+        writer.append(name, frame.to_dict(as_series=False))
+    writer.flush()
+    writer.abandon()
+    findings = check_bundle(open_bundle(writer.path))
+    assert [finding.severity for finding in findings] == [Severity.WARNING, Severity.NOTE, Severity.NOTE]
+    assert "up to its last flush" in findings[0].message
+    assert "still running when the writer was stopped" in findings[1].message
+
+
 def test_an_incomplete_or_unreadable_bundle_says_so(tmp_path: Path) -> None:
     writer = BundleWriter(tmp_path / "run", small_manifest())
     writer.abandon("the disk was full")
     assert [finding.message for finding in check_bundle(open_bundle(writer.path))] == [
-        "the writer was stopped before its end; the bundle holds what was flushed",
+        "the writer was stopped before it had written a row; record it again",
         "the disk was full",
     ]
     (writer.path / "rows.parquet").write_bytes(b"gone")

@@ -19,7 +19,9 @@ def check_rows(bundle: Bundle) -> Iterator[Finding]:
     yield from duplicates(rows, "rows", ("step", "request_id"))
     yield from apply(_count_rules(bundle.manifest.sl), rows, "rows", _KEY)
     yield from apply(_ANCHOR_RULES, _with_next(rows), "rows", _KEY)
-    yield from apply(_LINK_RULES, _with_links(bundle, rows), "rows", _KEY)
+    links = _with_links(bundle, rows)
+    yield from apply(_LINK_RULES, links, "rows", _KEY)
+    yield from apply([_RUNNING if not bundle.manifest.complete else _ORPHANED], links, "rows", _KEY)
 
 
 def _count_rules(sl: int) -> list[Rule]:
@@ -51,7 +53,6 @@ _ANCHOR_RULES = (
 
 _LINK_RULES = (
     Rule("belongs to no decode step", pl.col("kind").fill_null("") != "decode"),
-    Rule("its request is not in requests", pl.col("prompt_tokens").is_null(), (), Severity.WARNING),
     Rule(
         "the anchor lies in the prompt or past the output",
         ~pl.col("anchor_position").is_between(
@@ -60,6 +61,12 @@ _LINK_RULES = (
         ("anchor_position", "prompt_tokens", "output_tokens"),
     ),
 )
+
+
+_NO_REQUEST = pl.col("prompt_tokens").is_null()
+_ORPHANED = Rule("its request is not in requests", _NO_REQUEST, (), Severity.WARNING)
+#: A request is written when it is finished, so in a bundle cut short these are as they should be.
+_RUNNING = Rule("rows of requests that were still running when the writer was stopped", _NO_REQUEST, (), Severity.NOTE)
 
 
 def _with_next(rows: pl.DataFrame) -> pl.DataFrame:

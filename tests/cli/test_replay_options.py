@@ -1,0 +1,111 @@
+"""`simtool replay` honours an option or refuses it: what has no effect is said in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simtool.cli.main import run
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.placement import BUILT_IN
+from simtool.trace.bundle import open_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+
+
+@pytest.fixture
+def bundles(tmp_path: Path) -> Path:
+    source = source_bundle(tmp_path / "source", random_work(3, 5, 8))
+    profile = profile_of(constant_costs(pre=1_000, duration=5_000))
+    for name in ("static", "lag"):
+        replay(source, profile, Scenario(BUILT_IN[name], 2)).save(tmp_path / name)
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], path: Path, *options: str) -> tuple[int, str]:
+    status = run(["replay", str(path), *options])
+    return status, capsys.readouterr().err
+
+
+def test_a_change_that_no_placement_pays_is_refused(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for change in ("decide=0", "device.fill_varlen=x2"):
+        status, error = told(capsys, bundles / "lag", "--policy", "static", "--set", change)
+        assert status == 2
+        assert f"'{change}' has no effect: static never runs {change.partition('=')[0].split('.')[-1]}" in error
+    for policy in ("all", "lag"):
+        assert told(capsys, bundles / "lag", "--policy", policy, "--set", "decide=0", "--set", "loop_gap=0")[0] == 0
+    assert told(capsys, bundles / "lag", "--policy", "static", "--set", "launch_prefill=0")[0] == 0
+
+
+def test_lag_goes_to_the_placements_that_have_one(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(bundles / "lag"), "--policy", "all", "--lag", "2", "--json"]) == 0
+    printed = capsys.readouterr()
+    names = [line["placement"] for line in json.loads(printed.out)]
+    assert names == ["static", "this-step", "lag-2", "lag-overlap-2"]
+    assert "--lag 2 does not touch static, this-step" in printed.err
+    status, error = told(capsys, bundles / "lag", "--policy", "static", "--policy", "this-step", "--lag", "2")
+    assert (status, "--lag has no effect on static, this-step" in error) == (2, True)
+    status, error = told(capsys, bundles / "lag", "--policy", "lag", "--lag", "0")
+    assert (status, "--policy this-step" in error) == (2, True)
+
+
+def test_stand_ins_are_told_once_and_only_where_they_are_needed(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, error = told(capsys, bundles / "lag", "--policy", "lag", "--policy", "static")
+    assert "not recorded" not in error
+    _, error = told(capsys, bundles / "lag", "--policy", "all", "--out", str(bundles / "out"))
+    (line,) = [line for line in error.splitlines() if "not recorded" in line]
+    assert line.startswith("warning: this-step: read_confidence was not recorded: priced like store_confidence")
+    assert any("not recorded" in warning for warning in open_bundle(bundles / "out/lag-this-step").manifest.warnings)
+    assert not any("not recorded" in warning for warning in open_bundle(bundles / "out/lag-lag").manifest.warnings)
+
+
+def test_without_full_occupancy_there_is_no_steady_state(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, error = told(capsys, bundles / "lag", "--policy", "lag", "--concurrency", "64")
+    assert status == 0
+    assert "lag, lag: no steady tok/s, for at most " in error
+    assert " of 64 slots were ever busy at once" in error
+    assert run(["replay", str(bundles / "lag"), "--policy", "lag", "--concurrency", "64", "--json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)
+    assert line["steady_tokens_per_s"] is None
+    assert line["whole_run_tokens_per_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--arrivals", "burst"], "--arrivals is 'burst'; expected closed, trace, trace:RATE or poisson:RATE"),
+        (["--noise", "loud"], "'--noise': Value error, 'loud' is not one of 'none', 'residual'"),
+        (["--outcomes", "some"], "'--outcomes': Value error, 'some' is not one of 'strict', 'resample'"),
+        (["--profile", "lag"], "lag: is a folder, not a profile; fit one with `simtool calibrate lag`"),
+        (["--profile", "lag/manifest.json"], "is the manifest of a bundle, not a profile; fit one with"),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_says_what_it_is(
+    options: list[str],
+    message: str,
+    bundles: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(bundles)
+    status, error = told(capsys, Path("lag"), "--policy", "lag", *options)
+    assert (status, message in error) == (2, True), error
+
+
+def test_a_file_is_no_bundle(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, error = told(capsys, bundles / "lag/manifest.json", "--policy", "lag")
+    assert (status, f"give its folder, {bundles / 'lag'}" in error) == (2, True)
+
+
+def test_the_profile_names_the_command_that_fitted_it(
+    bundles: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["simtool", "calibrate", str(bundles / "lag")])
+    assert run(["replay", str(bundles / "lag"), "--policy", "lag", "--out", str(bundles / "out")]) == 0
+    profile = open_bundle(bundles / "out/lag-lag").manifest.details["profile"]
+    assert isinstance(profile, dict)
+    assert profile["command"] == "simtool calibrate"
