@@ -10,7 +10,7 @@ from simtool.engine.device import WorkTiming
 from simtool.engine.recorder import RequestFacts
 from simtool.engine.worker import StepState, Worker
 from simtool.errors import CapacityError
-from simtool.step.batching import Request
+from simtool.step.batching import Request, Scheduler
 from simtool.units import NS_PER_S
 
 
@@ -104,17 +104,22 @@ def run(
     return this.close()
 
 
-def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunResult) -> None:
-    needed = len(prompt.prompt_ids) + prompt.max_new_tokens + worker.scheduler.lookahead
+def queue(scheduler: Scheduler, prompt: Prompt, context_tokens: int, arrival_ns: int = 0) -> None:
+    """Queue a request; raises CapacityError for one that the models' context or the KV cache could never hold."""
+    needed = len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead
     if needed > context_tokens:
         raise CapacityError(
-            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens + "
-            f"{worker.scheduler.lookahead} drafted ahead is {needed}; the models hold {context_tokens}: shorten it"
+            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens and "
+            f"the drafts ahead need {needed} positions; the models hold {context_tokens}: shorten it or "
+            "--max-new-tokens"
         )
+    scheduler.add(Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens, arrival_ns))
+
+
+def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunResult) -> None:
     # a closed loop's requests are queued one after another: their stamps keep the order for whoever replays the run
     arrival_ns = result.start_ns + prompt.arrival_ns if prompt.arrival_ns else worker.recorder.now_ns()
-    request = Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens, arrival_ns)
-    worker.scheduler.add(request)
+    queue(worker.scheduler, prompt, context_tokens, arrival_ns)
     worker.tokens[prompt.request_id] = list(prompt.prompt_ids)
     worker.keys[prompt.request_id] = prompt.key
     result.requests[prompt.request_id] = RequestFacts(

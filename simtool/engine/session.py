@@ -13,14 +13,14 @@ from types import TracebackType
 
 from simtool import __version__
 from simtool.engine.device import Device, WorkTiming
-from simtool.engine.engine import Prompt, Run, RunResult, run
+from simtool.engine.engine import Prompt, Run, RunResult, queue, run
 from simtool.engine.machine import MachineMeter
 from simtool.engine.recorder import BundleRecorder, Recorder
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.engine.turns import TurnClock, take_turns
 from simtool.engine.worker import BlockShape, Worker
 from simtool.errors import UsageError
-from simtool.step.batching import BlockPool, Request, Scheduler
+from simtool.step.batching import BlockPool, Scheduler
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.trace.bundle import BundleWriter
@@ -195,8 +195,7 @@ class Session:
         scheduler = self._scheduler(share or self._whole)
         for prompt in plan.prompts:
             _known(prompt, self.info.vocab_size)
-            _fits(prompt, len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead, self.info.max_tokens)
-            scheduler.add(Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens))
+            queue(scheduler, prompt, self.info.max_tokens)
 
     def _check_rebinds(self, placement: Placement) -> None:
         if placement.rebinds and not self.info.graphs.rebinds:
@@ -273,14 +272,6 @@ def _known(prompt: Prompt, vocab_size: int) -> None:
                 f"request {prompt.request_id}: token id {token} outside 0..{vocab_size - 1}; "
                 "encode with this target's tokenizer"
             )
-
-
-def _fits(prompt: Prompt, needed: int, limit: int) -> None:
-    if needed > limit:
-        raise UsageError(
-            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens and "
-            f"the drafts ahead need {needed} positions; the models hold {limit}: shorten it or --max-new-tokens"
-        )
 
 
 def identity(folder: Path) -> dict[str, str]:

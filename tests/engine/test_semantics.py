@@ -167,7 +167,7 @@ def test_max_new_tokens_is_honoured_exactly(placement):
 @pytest.mark.parametrize(
     ("prompt", "tokens", "kv_blocks", "error", "message"),
     [
-        (100, 60, 400, UsageError, "r01: 100 prompt"),  # 160 positions and the drafts ahead do not fit 160
+        (100, 60, 400, CapacityError, "r01: 100 prompt"),  # 160 positions and the drafts ahead do not fit 160
         (40, 20, 10, CapacityError, r"r01: 40 prompt \+ 20 new tokens need 17 KV blocks and the cache has 10"),
         (0, 5, 400, UsageError, "r01: 0 prompt, 5 new tokens; both must be >= 1"),
         (5, 0, 400, UsageError, "r01: 5 prompt, 0 new tokens; both must be >= 1"),
