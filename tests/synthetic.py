@@ -170,7 +170,9 @@ class _Run:
             self.scheduler.retire(sequence)
             prompt, output = sequence.request.prompt_tokens, sequence.output_tokens
             times = (0, self.admitted[name], self.first[name], self.machine.now_ns)
-            self._add("requests", name, *times, prompt, output, output, "length", "toy", None, list(range(output)))
+            self._add(
+                "requests", name, *times, prompt, output, output, "length", "toy", None, list(range(output)), None
+            )
 
     def _prefix(self, sequence: Sequence, confidence: list[float]) -> tuple[int, bool]:
         lag = self.placement.lag_steps

@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.analysis.parting import describe_apart
 from simtool.trace.bundle import Bundle
 from simtool.trace.manifest import Manifest
 
@@ -147,7 +148,8 @@ def _unequal_outputs(bundles: Sequence[Bundle]) -> list[str]:
             a != b for a, b in zip(both["output_ids"].to_list(), both["output_ids_other"].to_list(), strict=True)
         )
         if unequal:
-            found.append(f"{unequal} greedy outputs of {bundle.path} differ from those of {greedy[0].path}")
+            why = describe_apart(greedy[0], bundle)
+            found.append(f"{unequal} greedy outputs of {bundle.path} differ from those of {greedy[0].path}{why}")
     return found
 
 

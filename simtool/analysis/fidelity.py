@@ -8,15 +8,14 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 
 import numpy as np
-import polars as pl
 from scipy import stats
 
 from simtool.analysis.metrics import Summary, summarise_bundle
+from simtool.analysis.parting import first_difference, mismatches
 from simtool.errors import UsageError
 from simtool.trace.bundle import Bundle
 
 CONFIDENCE = 0.95
-_ROW = ("step", "request_id", "anchor_position", "prefix_len", "accepted", "emitted")
 
 #: What is judged: name, unit ("ns" durations, "" counts and shares), and how it is read off a summary.
 MEASURES: tuple[tuple[str, str, Callable[[Summary], float | None]], ...] = (
@@ -82,7 +81,7 @@ class Fidelity:
 
     rows, mismatches: sequence-steps compared between live and replay, and those that differ in request, anchor,
     prefix length, accepted or emitted. repetitions: live runs per arm. first_differences: a sentence a run that
-    differs: where it first does, since all later steps may only follow from that.
+    differs, in rows or tokens: where it first does, since all later steps may only follow from that, and by what gap.
     """
 
     repetitions: int
@@ -132,43 +131,12 @@ def judge(
         ),
         tuple(_judge_pair(a, b, measured, predicted, varied) for a, b in combinations(live, 2) if repetitions > 1),
         tuple(
-            first_difference(bundle, replayed[arm])
+            difference
             for arm, bundles in live.items()
             for bundle in bundles
-            if mismatches(bundle, replayed[arm])[1]
+            if (difference := first_difference(bundle, replayed[arm]))
         ),
     )
-
-
-def mismatches(live: Bundle, replayed: Bundle) -> tuple[int, int]:
-    """Return (rows compared, rows that only one of the two holds): step structure, anchors and acceptance."""
-    columns = list(_ROW)
-    first, second = (bundle.table("rows").select(columns) for bundle in (live, replayed))
-    matching = len(first.join(second, on=columns, how="semi"))
-    return max(len(first), len(second)), max(len(first), len(second)) - matching
-
-
-def different_rows(live: Bundle, replayed: Bundle) -> pl.DataFrame:
-    """Return the rows that only one of the two holds, live ones first, for a reader who wants to know which."""
-    columns = list(_ROW)
-    first, second = (bundle.table("rows").select(columns) for bundle in (live, replayed))
-    only = [
-        frame.join(other, on=columns, how="anti").with_columns(origin=pl.lit(origin))
-        for frame, other, origin in ((first, second, "live"), (second, first, "replayed"))
-    ]
-    return pl.concat(only).sort("step", "request_id", "origin")
-
-
-def first_difference(live: Bundle, replayed: Bundle) -> str:
-    """Say where a run and its replay first part: the step, and what either holds there."""
-    rows = different_rows(live, replayed)
-    first = rows.filter(pl.col("step") == pl.col("step").min())
-    held = [
-        f"{row['origin']} {row['request_id']} at anchor {row['anchor_position']}: {row['accepted']} of "
-        f"{row['prefix_len']} offered accepted"
-        for row in first.head(2).iter_rows(named=True)
-    ]
-    return f"{live.path.name} parts from its replay in step {first['step'].to_list()[0]}: {'; '.join(held)}"
 
 
 def _judge(arm: str, name: str, unit: str, predicted: float | None, measured: Sequence[float | None]) -> Judged | None:

@@ -38,22 +38,24 @@ def fill_bundle(path: Path, target: Path | None, draft: Path | None, *, quiet: b
     """Fill what is missing, a few requests at a time, so that an interrupt loses little; return what was found."""
     from simtool.trace.bundle import open_bundle
     from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
+    from simtool.trace.ties import Choice, judge_flip
 
     bundle = open_bundle(path)
     todo = unfilled_requests(bundle)
-    started, ties = time.perf_counter(), 0
+    started, flips = time.perf_counter(), dict[Choice, float]()
     if todo:
         filler = _open_filler(bundle, target, draft)
         with console.progress("filling outcomes", total=len(todo)) as done:
             for first in range(0, len(todo), 16):
                 chunk = todo[first : first + 16]
                 filled = {name: filler.fill(prompt, output) for name, prompt, output in chunk}
-                ties += sum(request.disagreements for request in filled.values())
+                flips |= {Choice(name, at): gap for name, each in filled.items() for at, gap in each.flips.items()}
                 bundle = add_filled(bundle, filled)
                 done(first + len(chunk))
-    if ties:
+    if flips:
         tokens = sum(len(output) for _, _, output in todo)
-        console.note(f"{ties} of {tokens} output tokens are not what the target chooses here: near ties, as in 16 bits")
+        widest = judge_flip(bundle, *max(flips.items(), key=lambda flip: flip[1]))
+        console.note(f"{len(flips)} of {tokens} output tokens are not what the target chooses here; widest {widest}")
     report = FillReport.of(bundle)
     if not quiet:
         console.note(f"{report} ({time.perf_counter() - started:.1f} s)")

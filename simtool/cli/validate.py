@@ -43,7 +43,7 @@ def validate(
 ) -> None:  # fmt: skip
     """Judge the replay: live arms on one set of prompts, costs fitted on another, errors printed, failures included.
 
-    Exit 1 when a replay visits another anchor or accepts other tokens than its live run.
+    Exit 1 when a live run differs from its replay in a row or a token; the first is shown with its logits gap.
     """
     if tokens_only and (repeats is not None or report is not None):
         raise UsageError("--tokens-only times nothing, so --repeats and --report have no effect; leave them out")
@@ -82,7 +82,7 @@ def validate(
         _present(outcome)
     if report is not None:
         _write_report(outcome, report, command)
-    if outcome.fidelity.mismatches:
+    if outcome.fidelity.first_differences:
         raise typer.Exit(FINDING)
 
 

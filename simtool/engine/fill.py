@@ -16,6 +16,7 @@ from torch import Tensor
 from simtool.engine.draft import DraftModel
 from simtool.engine.heads import probability_of
 from simtool.engine.reference import DenseSequence, dense_attention
+from simtool.engine.sampling import gaps
 from simtool.engine.target import TargetModel
 
 _ANCHORS_AT_ONCE = 64
@@ -25,14 +26,16 @@ _ANCHORS_AT_ONCE = 64
 class FilledRequest:
     """Outcomes at anchors `start`, start + 1, ... of one request; lists are per anchor, inner lists per draft.
 
-    disagreements: output tokens that the teacher-forced target would not have chosen (16-bit or tie effects).
+    draft_margin: smallest gap between the drafter's two likeliest logits over drafts 1 to m + 1. flips: positions of
+    output tokens that the teacher-forced target would not have chosen, and the gap between its two likeliest logits.
     """
 
     start: int
     confidence: list[list[float]]
     draft_prob: list[list[float]]
     match_run: list[int]
-    disagreements: int
+    draft_margin: list[float]
+    flips: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,14 @@ class Filler:
         positions = torch.arange(len(tokens))
         cache = DenseSequence()
         hidden, features = self.target(torch.tensor(tokens), positions, cache, self.draft.config.tap_ids)
-        chosen = self.target.logits(hidden[len(prompt) - 1 :]).argmax(-1).tolist()
-        disagreements = sum(a != b for a, b in zip(chosen, output, strict=False))
+        logits = self.target.logits(hidden[len(prompt) - 1 :])
+        best = logits.argmax(-1)
+        chosen, margins = best.tolist(), gaps(logits, best).tolist()
+        flips = {len(prompt) + k: margins[k] for k, token in enumerate(output) if token != chosen[k]}
         following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache))
         context = self.draft.project_context(features, positions)
         anchors = range(len(prompt), len(tokens))
-        filled = FilledRequest(len(prompt), [], [], [], disagreements)
+        filled = FilledRequest(len(prompt), [], [], [], [], flips)
         for first in range(anchors.start, anchors.stop, _ANCHORS_AT_ONCE):
             starts = torch.arange(first, min(first + _ANCHORS_AT_ONCE, anchors.stop))
             self._fill_chunk(filled, context, following, starts)
@@ -83,6 +88,9 @@ class Filler:
         filled.confidence.extend(self.draft.confidence(hidden, block).tolist())
         filled.draft_prob.extend(probability_of(block.tokens, block.logits).tolist())
         filled.match_run.extend(matches.tolist())
+        unseen = torch.arange(self.drafts) > matches[:, None]
+        margins = gaps(block.logits, block.tokens).masked_fill(unseen, torch.inf).amin(-1)
+        filled.draft_margin.extend(margins.tolist())
 
 
 class _BlocksAttend:

@@ -20,6 +20,7 @@ from simtool.units import NS_PER_S
 
 _FLUSH_EVERY_NS = 5 * NS_PER_S
 _OBSERVES = ("draft_tokens", "confidence", "draft_prob")
+_MARGIN = "verify_margin"
 
 
 class StepFacts(Protocol):
@@ -40,9 +41,13 @@ class StepFacts(Protocol):
 
 
 class Recorder:
-    """The silent recorder: gives flow ids and keeps nothing. What a run costs without a recording."""
+    """The silent recorder: gives flow ids and keeps nothing. What a run costs without a recording.
+
+    observes, observes_prefill: device outputs that come along with the tokens of a decode or prefill step.
+    """
 
     observes: tuple[str, ...] = ()
+    observes_prefill: tuple[str, ...] = ()
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         """`now_ns`: the run's clock, which is the device's."""
@@ -107,17 +112,18 @@ class _OpenOp:
 class BundleRecorder(Recorder):
     """Writes a bundle. Flushes between steps every few seconds, so a killed run keeps all but the last of it."""
 
-    observes = _OBSERVES
-
     def __init__(self, now_ns: Callable[[], int], writer: BundleWriter, placement: str, *, greedy: bool = True) -> None:
-        """`greedy`: the tokens that follow an anchor tell what a longer prefix would have matched."""
+        """`greedy`: each token was the likeliest, so its logits gap counts, and tokens tell what a prune hid."""
         super().__init__(now_ns)
+        self.observes_prefill = (_MARGIN,) if greedy else ()
+        self.observes = (*_OBSERVES, *self.observes_prefill)
         self._writer, self._placement, self._greedy = writer, placement, greedy
         self._open: _OpenOp | None = None
         self._ops: list[tuple[_OpenOp, int]] = []
         self._first_flows: list[int] = []
         self._steps: list[int] = []
         self._visits: dict[str, list[_Visit]] = {}
+        self._margins: dict[str, list[float]] = {}
         self._flushed_ns = self.now_ns()
 
     def begin_op(self, op: Op) -> int:
@@ -148,6 +154,8 @@ class BundleRecorder(Recorder):
         self._append_step(s, ops)
         if not s.prefill:
             self._append_rows(s)
+        if self._greedy:
+            self._keep_margins(s)
         if self.now_ns() - self._flushed_ns > _FLUSH_EVERY_NS:
             self._writer.flush()
             self._flushed_ns = self.now_ns()
@@ -157,6 +165,7 @@ class BundleRecorder(Recorder):
         columns = vars(request) | {
             "prompt_tokens": len(request.prompt_ids),
             "output_tokens": len(request.output_ids),
+            "output_margin": self._margins.pop(request.request_id) if self._greedy else None,
         }
         self._writer.append("requests", {name: [value] for name, value in columns.items()})
         visits = self._visits.pop(request.request_id, [])
@@ -259,6 +268,10 @@ class BundleRecorder(Recorder):
                 s.positions[i], confidence[i], draft_prob[i], draft_tokens[i], s.prefix_lens[i], s.accepted[i]
             )
             self._visits.setdefault(request_id, []).append(visit)
+
+    def _keep_margins(self, s: StepFacts) -> None:
+        for sequence, emitted, margins in zip(s.sequences, s.emitted, s.observed[_MARGIN].tolist(), strict=True):
+            self._margins.setdefault(sequence.request.request_id, []).extend(margins[: len(emitted)])
 
 
 def _match_run(visit: _Visit, tokens: list[int]) -> int | None:

@@ -11,7 +11,7 @@ Inputs (int64):
     write_context       context_rows, context_slots, context_positions [A]
     build_prefill       prefill_{ids,positions,slot_mapping} [T], prefill_cu_rows [B + 1], sample_keys [B]
 Outputs: draft_tokens, confidence, draft_prob [B, N]; confidence_logits [B, N] (with a confidence head);
-    tokens [B, N + 1] (prefill: [B, 1]); accepted, verify_margin [B].
+    tokens [B, N + 1] (prefill: [B, 1]); accepted [B]; verify_margin, as tokens: the logits gap of each (greedy only).
 """
 
 from __future__ import annotations
@@ -200,7 +200,9 @@ class Runner:
         return Dice(self._sampling.seed, self._in("sample_keys"), anchors)
 
     def _give(self, verdict: Verdict) -> None:
-        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted, verify_margin=verdict.margin)
+        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted)
+        if verdict.margin is not None:
+            self._outputs["verify_margin"] = verdict.margin
 
     @staticmethod
     def _wide(x: Tensor) -> Tensor:

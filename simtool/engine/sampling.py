@@ -43,12 +43,13 @@ class Dice(NamedTuple):
 class Verdict(NamedTuple):
     """tokens [B, N+1]: accepted drafts, then the target's own token, then zeros. accepted [B].
 
-    margin [B]: gap between the two likeliest logits of the row that gave the target's own token.
+    margin [B, N+1], greedy only: gap between the two likeliest logits of the row that chose each of these tokens;
+    past the target's own token it means nothing.
     """
 
     tokens: Tensor
     accepted: Tensor
-    margin: Tensor
+    margin: Tensor | None = None
 
 
 def probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
@@ -117,9 +118,10 @@ def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verd
     """Accept the drafts that equal the target's likeliest tokens, cut at each prefix: logits [W, V]."""
     drafts = draft_tokens.shape[1]
     rows, prefixes = dense_rows(cu_rows, drafts)
-    tokens = logits.argmax(-1)[rows]
+    chosen = logits.argmax(-1)
+    tokens = chosen[rows]
     accepted = _leading(draft_tokens == tokens[:, :drafts], prefixes)
-    return Verdict(_until(tokens, accepted), accepted, _margin(logits[rows.gather(1, accepted[:, None]).squeeze(1)]))
+    return Verdict(_until(tokens, accepted), accepted, gaps(logits, chosen)[rows])
 
 
 def verify_sampled(
@@ -145,16 +147,26 @@ def verify_sampled(
     uniform = dice.uniform(Purpose.TOKEN, drafts + 1).gather(1, accepted[:, None]).squeeze(1)
     token = draw(torch.where(refused[:, None], left, own), uniform)
     tokens = functional.pad(draft_tokens, (0, 1)).scatter(1, accepted[:, None], token[:, None])
-    return Verdict(_until(tokens, accepted), accepted, _margin(logits[last_row]))
+    return Verdict(_until(tokens, accepted), accepted)
 
 
 def first_tokens(logits: Tensor, config: SamplingConfig, dice: Dice | None) -> Verdict:
     """The token after each prompt from its last row's logits [B, V]: tokens [B, 1], accepted 0."""
     if dice is None:
         tokens = logits.argmax(-1)
-    else:
-        tokens = draw(probabilities(logits, config), dice.uniform(Purpose.TOKEN, 1).squeeze(1))
-    return Verdict(tokens[:, None], torch.zeros_like(tokens), _margin(logits))
+        return Verdict(tokens[:, None], torch.zeros_like(tokens), gaps(logits, tokens)[:, None])
+    tokens = draw(probabilities(logits, config), dice.uniform(Purpose.TOKEN, 1).squeeze(1))
+    return Verdict(tokens[:, None], torch.zeros_like(tokens))
+
+
+def gaps(logits: Tensor, chosen: Tensor) -> Tensor:
+    """Gap between each row's likeliest logit and the next: logits [..., V], their argmax [...] -> float32 or 64 [...].
+
+    The argmax is there already, so the runner-up costs one more look at the logits; topk(2) costs several.
+    """
+    best = logits.gather(-1, chosen[..., None])
+    second = logits.scatter(-1, chosen[..., None], -torch.inf).amax(-1, keepdim=True)
+    return (_wide(best) - _wide(second)).squeeze(-1)
 
 
 def _leading(good: Tensor, prefixes: Tensor) -> Tensor:
@@ -166,11 +178,6 @@ def _leading(good: Tensor, prefixes: Tensor) -> Tensor:
 def _until(tokens: Tensor, last: Tensor) -> Tensor:
     """Zero what lies past the place `last`: tokens [B, K], last [B]."""
     return tokens.masked_fill(torch.arange(tokens.shape[1], device=tokens.device) > last[:, None], 0)
-
-
-def _margin(logits: Tensor) -> Tensor:
-    best = _wide(logits).topk(2).values
-    return best[:, 0] - best[:, 1]
 
 
 def _wide(logits: Tensor) -> Tensor:

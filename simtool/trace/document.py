@@ -16,7 +16,8 @@ _INTRODUCTION = f"""\
 
 A bundle is a folder: `manifest.json` and one Parquet file a table, `<table>.parquet`. A recording, a replay and an
 import all write this one format, schema version {SCHEMA_VERSION}; a reader refuses a later
-version. A table without rows has no file.
+version. A table without rows has no file. A column that may be null may also be absent, as in files written before
+there was such a column: it reads as nulls.
 
 Times are whole nanoseconds on one clock, which the manifest names. Rows are read back sorted by the table's key.
 

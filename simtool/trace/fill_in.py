@@ -11,6 +11,7 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.trace.bundle import Bundle, replace_table
 from simtool.trace.schema import TABLES
+from simtool.trace.ties import Choice, judge_draft
 
 _ANCHOR = ["request_id", "anchor_position"]
 
@@ -26,6 +27,8 @@ class Filled(Protocol):
     def draft_prob(self) -> Sequence[Sequence[float]]: ...  # noqa: D102
     @property
     def match_run(self) -> Sequence[int]: ...  # noqa: D102
+    @property
+    def draft_margin(self) -> Sequence[float]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class FillReport:
 
     anchors: output tokens of finished requests, each an anchor. disagreeing: anchors seen both ways whose match
     runs differ. confidence_gap: largest difference of a confidence over anchors seen both ways.
+    first_disagreement: the first of them, and whether a tie explains it; None where all agree.
     """
 
     anchors: int
@@ -42,6 +46,7 @@ class FillReport:
     both: int
     disagreeing: int
     confidence_gap: float
+    first_disagreement: str | None
 
     @classmethod
     def of(cls, bundle: Bundle) -> FillReport:
@@ -50,16 +55,18 @@ class FillReport:
         visited, filled = (outcomes.filter(pl.col("source") == source) for source in ("visited", "filled"))
         both = visited.drop_nulls("match_run").join(filled, on=_ANCHOR, suffix="_filled")
         gap = both.select((pl.col("confidence").explode() - pl.col("confidence_filled").explode()).abs().max()).item()
+        differing = both.filter(pl.col("match_run") != pl.col("match_run_filled"))
         return cls(
             anchors=int(_finished(bundle)["output_tokens"].sum()),
             filled=len(filled),
             visited=len(visited),
             both=len(both),
-            disagreeing=int((both["match_run"] != both["match_run_filled"]).sum()),
+            disagreeing=len(differing),
             confidence_gap=float(gap or 0.0),
+            first_disagreement=_disagreement(bundle, differing),
         )
 
-    def to_dict(self) -> dict[str, int | float]:
+    def to_dict(self) -> dict[str, int | float | str | None]:
         """Return plain JSON values."""
         return asdict(self)
 
@@ -68,6 +75,7 @@ class FillReport:
         return (
             f"outcomes: {self.filled} of {self.anchors} anchors filled ({share:.0%}); {self.both} seen both ways, "
             f"{self.disagreeing} of them disagree, confidence differs by at most {self.confidence_gap:.1e}"
+            + (f"; first {self.first_disagreement}" if self.first_disagreement else "")
         )
 
 
@@ -104,6 +112,7 @@ def add_filled(bundle: Bundle, filled: Mapping[str, Filled]) -> Bundle:
                 "draft_prob": request.draft_prob,
                 "match_run": request.match_run,
                 "source": ["filled"] * len(request.match_run),
+                "draft_margin": request.draft_margin,
             },
             schema=TABLES["outcomes"].polars_schema,
         )
@@ -111,6 +120,16 @@ def add_filled(bundle: Bundle, filled: Mapping[str, Filled]) -> Bundle:
     ]
     old = bundle.table("outcomes").filter(~(pl.col("request_id").is_in(list(filled)) & (pl.col("source") == "filled")))
     return replace_table(bundle, "outcomes", pl.concat([old, *new]))
+
+
+def _disagreement(bundle: Bundle, differing: pl.DataFrame) -> str | None:
+    if differing.is_empty():
+        return None
+    row = differing.sort(_ANCHOR).row(0, named=True)
+    anchor, runs = row["anchor_position"], (row["match_run"], row["match_run_filled"])
+    choice = Choice(row["request_id"], anchor + min(runs) + 1)
+    verdict = judge_draft(bundle, bundle, choice, anchor)
+    return f"{row['request_id']} at anchor {anchor}: visited {runs[0]}, filled {runs[1]} drafts matched; {verdict}"
 
 
 def _finished(bundle: Bundle) -> pl.DataFrame:

@@ -56,6 +56,13 @@ _REQUESTS = Table(
         Column("kind", pl.String, "", "prompt kind (domain), for breakdowns; null: not said", nullable=True),
         Column("prompt_ids", _TOKENS, "token ids", "the prompt; null: withheld", nullable=True),
         Column("output_ids", _TOKENS, "token ids", "the output; null: withheld", nullable=True),
+        Column(
+            "output_margin",
+            _REALS,
+            "logits",
+            "gap between the target's two likeliest logits where it chose each output token; null: sampled or not kept",
+            nullable=True,
+        ),
     ),
     ("request_id",),
 )
@@ -126,6 +133,13 @@ _OUTCOMES = Table(
             "match_run", pl.Int32, "drafts", "m: leading drafts equal to the target's own tokens; null: unknown", True
         ),
         Column("source", pl.String, "", "visited (by the timed run) or filled (teacher-forced afterwards)"),
+        Column(
+            "draft_margin",
+            pl.Float32,
+            "logits",
+            "smallest gap between the drafter's two likeliest logits, drafts 1 to m + 1; null: visited, or not kept",
+            nullable=True,
+        ),
     ),
     ("request_id", "anchor_position", "source"),
 )

@@ -2,7 +2,8 @@
 
 import pytest
 
-from simtool.analysis.fidelity import first_difference, judge, mismatches
+from simtool.analysis.fidelity import judge
+from simtool.analysis.parting import first_difference, mismatches
 from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
@@ -28,7 +29,10 @@ def test_a_run_agrees_with_itself_and_not_with_another_decision(replayed):
     assert mismatches(one, one)[1] == 0
     rows, wrong = mismatches(one, other)
     assert 0 < wrong <= rows
-    assert "parts from its replay in step" in first_difference(one, other)
+    assert first_difference(one, one) is None
+    found = first_difference(one, other)
+    assert "parts from its replay in step" in found
+    assert found.endswith("the decision differs, which no gap between logits explains")
 
 
 def test_errors_are_signed_and_pairs_have_the_ratio(replayed):

@@ -63,14 +63,18 @@ def test_bad_use_is_one_line_and_leaves_the_bundle_alone(recorded, tmp_path, cap
 
 
 def test_tokens_that_the_target_would_not_choose_are_counted(recorded, capsys):
-    """As a 16-bit tie might leave them: one output token is another one."""
+    """One output token is another one, and not for a tie."""
     bundle = open_bundle(recorded)
     table = bundle.table("requests")
     outputs = table["output_ids"].to_list()
     outputs[0][-1] = (outputs[0][-1] + 1) % 8
     replace_table(bundle, "requests", table.with_columns(output_ids=pl.Series(outputs, dtype=pl.List(pl.Int32))))
     run(["fill", recorded, *models()])
-    assert "1 of 16 output tokens are not what the target chooses here" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (
+        "1 of 16 output tokens are not what the target chooses here; widest r00, logits gap at position 12: " in error
+    )
+    assert "not a tie: a logic fault" in error
 
 
 def test_a_sampled_bundle_has_nothing_to_fill(tmp_path, capsys):

@@ -9,7 +9,7 @@ from typing import Any
 from simtool.engine.device import Device
 
 BLOCK_SIZE = 4
-OBSERVED = ("draft_tokens", "confidence", "draft_prob", "tokens", "accepted", "verify_margin")
+OBSERVED = ("draft_tokens", "confidence", "draft_prob", "tokens", "accepted")
 
 
 @dataclass

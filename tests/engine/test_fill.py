@@ -42,7 +42,7 @@ def test_every_anchor_equals_a_block_drafted_there(name, drafts):
     prompt = list(random_prompts(5, [11], seed=2)[0])
     output = target_only(target, prompt, 9)
     filled = Filler(target, draft, drafts).fill(prompt, output)
-    assert (filled.start, filled.disagreements) == (11, 0)
+    assert (filled.start, filled.flips) == (11, {})
     assert len(filled.match_run) == len(filled.confidence) == len(filled.draft_prob) == 9
     for k in range(9):
         match_run, confidence = outcome_at(target, draft, prompt + output, 11 + k, drafts)
@@ -64,7 +64,8 @@ def test_an_output_that_is_not_the_targets_is_counted():
     target, draft = models("dspark_b7")
     output = target_only(target, [3, 1], 8)
     output[4] = (output[4] + 1) % 8
-    assert Filler(target, draft, 7).fill([3, 1], output).disagreements >= 1
+    flips = Filler(target, draft, 7).fill([3, 1], output).flips
+    assert flips[6] > 0.01  # positions count from the prompt's first token, and no rounding explains this one
 
 
 def test_filled_and_visited_outcomes_of_a_pruned_run_agree(tmp_path):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+import torch
 
-from simtool.engine.reference import speculative
+from simtool.engine.reference import DenseSequence, speculative
 from simtool.engine.session import RunPlan, Session
 from simtool.engine.spec import SamplingConfig
 from simtool.engine.timed_device import TimedDevice, VirtualClock, same_durations
@@ -109,3 +110,18 @@ def test_a_failure_leaves_what_was_recorded_marked_incomplete(tmp_path):
     found = open_bundle(tmp_path / "b")
     assert not found.manifest.complete
     assert found.manifest.warnings == ["stopped by DeviceError: the device is gone"]
+
+
+def test_every_output_token_has_the_targets_gap(bundle):
+    """Prefill's token and decoded ones, whatever was pruned; as the target alone, asked once, has them."""
+    target = serving._target(NAME)
+    for prompt, row in zip(PROMPTS, bundle.table("requests").sort("request_id").iter_rows(named=True), strict=True):
+        tokens = torch.tensor([*prompt, *row["output_ids"]])
+        hidden, _ = target(tokens, torch.arange(len(tokens)), DenseSequence())
+        best = target.logits(hidden[len(prompt) - 1 : -1]).topk(2).values
+        assert row["output_margin"] == pytest.approx((best[:, 0] - best[:, 1]).tolist(), abs=1e-6)
+
+
+def test_a_sampled_run_has_no_gaps(tmp_path):
+    table = record(tmp_path / "b", "static", golden.spec(NAME, slots=3, sampling=SamplingConfig(temperature=1.0)))
+    assert table.table("requests")["output_margin"].null_count() == len(PROMPTS)

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from simtool.analysis.fidelity import mismatches
+from simtool.analysis.parting import mismatches
 from simtool.calibrate.fit import calibrate
 from simtool.engine.engine import Prompt
 from simtool.engine.runner import load_runner

@@ -14,6 +14,7 @@ from simtool.engine.sampling import (
     dense_rows,
     draw,
     first_tokens,
+    gaps,
     probabilities,
     verify_greedy,
     verify_sampled,
@@ -105,7 +106,13 @@ def test_greedy_verdict_by_hand():
     verdict = verify_greedy(logits, torch.tensor([0, 3, 4, 7]), drafts)
     assert verdict.accepted.tolist() == [1, 0, 2]
     assert verdict.tokens.tolist() == [[3, 1, 0], [1, 0, 0], [5, 2, 2]]
-    assert verdict.margin.tolist() == [2, 2, 2]
+    assert verdict.margin.tolist() == [[2, 2, 2]] * 3
+
+
+def test_gaps_are_between_the_two_likeliest_and_a_tie_has_none():
+    logits = torch.tensor([[1.0, 3.5, 3.0], [2.0, 2.0, -1.0]])
+    assert gaps(logits, logits.argmax(-1)).tolist() == [0.5, 0.0]
+    assert gaps(logits.bfloat16(), logits.argmax(-1)).dtype == torch.float32
 
 
 @pytest.mark.parametrize("greedy_draft", [False, True])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import polars as pl
@@ -8,11 +9,14 @@ import pytest
 
 from simtool.errors import TraceError
 from simtool.trace.bundle import BundleWriter, open_bundle, replace_table, write_bundle
+from simtool.trace.checks import Severity, check_bundle
 from simtool.trace.frames import make_frame
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
 
 from .small import small_manifest, small_tables
+
+_SHIPPED = Path(__file__).parents[2] / "traces" / "sl7-lag"
 
 
 def test_a_recording_comes_back_typed_sorted_and_complete(tmp_path: Path) -> None:
@@ -33,6 +37,20 @@ def test_a_recording_comes_back_typed_sorted_and_complete(tmp_path: Path) -> Non
     assert sorted(file.name for file in path.iterdir()) == sorted(
         ["manifest.json", *(f"{name}.parquet" for name in TABLES)]
     )
+
+
+def test_files_from_before_a_nullable_column_read_as_nulls(tmp_path: Path) -> None:
+    """A shipped trace, without the columns for logits gaps: as those were that were recorded before them."""
+    path = shutil.copytree(_SHIPPED, tmp_path / "old")
+    for name, column in (("requests", "output_margin"), ("outcomes", "draft_margin")):
+        file = path / f"{name}.parquet"
+        pl.read_parquet(file).drop(column, strict=False).write_parquet(file)
+    old = open_bundle(path)
+    for name, column in (("requests", "output_margin"), ("outcomes", "draft_margin")):
+        frame = old.table(name)
+        assert frame.schema == TABLES[name].polars_schema
+        assert frame[column].null_count() == frame.height > 0
+    assert [finding for finding in check_bundle(old) if finding.severity == Severity.ERROR] == []
 
 
 def test_only_flushed_rows_survive_an_exception(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ _RULES = (
     ),
     Rule("prompt_ids does not hold prompt_tokens ids", pl.col("prompt_ids").list.len() != pl.col("prompt_tokens")),
     Rule("output_ids does not hold output_tokens ids", pl.col("output_ids").list.len() != _OUTPUT),
+    Rule("output_margin does not hold output_tokens gaps", pl.col("output_margin").list.len() != _OUTPUT),
+    Rule("output_margin has a negative gap", pl.col("output_margin").list.min() < 0),
     Rule(
         "output_tokens is not 1 (from the prefill) + what its rows emitted",
         _DONE & (pl.col("row_emitted").fill_null(0) + 1 != _OUTPUT),

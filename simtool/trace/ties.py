@@ -1,0 +1,93 @@
+"""Two greedy runs that should agree and do not: a tie that rounding decides either way, or a fault of logic?
+
+Batches of other shapes round logits in other places. A choice between two tokens flips only where the gap between
+their logits is no wider than what rounding moves it; where it is wider, something else is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import polars as pl
+
+from simtool.trace.bundle import Bundle
+
+#: The widest gap, in logits, that rounding may close. In units of the dtype's spacing at 1: 512 in float32 and float64,
+#: whose error grows through the layers, 32 in 16 bits, whose products are summed in float32. Measured on the shipped
+#: target (logits up to 18, 896 positions, whole sequences against token by token): gaps moved by at most 124 and 16.
+TIE_WIDTH: Mapping[str, float] = MappingProxyType(
+    {"float64": 512 * 2.0**-52, "float32": 512 * 2.0**-23, "float16": 32 * 2.0**-10, "bfloat16": 32 * 2.0**-7}
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A token that the target chose: its request, and its 0-based index in prompt + output."""
+
+    request_id: str
+    position: int
+
+
+def target_gap(bundle: Bundle, choice: Choice) -> float | None:
+    """Gap between the target's two likeliest logits at a choice; None: not kept, or past the output's end."""
+    found = bundle.table("requests").filter(pl.col("request_id") == choice.request_id)
+    for prompt_tokens, margins in found.select("prompt_tokens", "output_margin").iter_rows():
+        place = choice.position - prompt_tokens
+        if margins is not None and 0 <= place < len(margins):
+            return float(margins[place])
+    return None
+
+
+def judge_target(one: Bundle, other: Bundle, choice: Choice) -> str:
+    """Say how narrow the target's choice was where two runs chose different tokens, and what follows.
+
+    The gap has closed and opened again the other way round: rounding has to cover both runs' gaps together.
+    """
+    return _flip([target_gap(bundle, choice) for bundle in (one, other)], choice, one, other)
+
+
+def judge_flip(bundle: Bundle, choice: Choice, gap: float) -> str:
+    """Say the same of a run's token where its target, asked again, chose another by this gap."""
+    return f"{choice.request_id}, {_flip([target_gap(bundle, choice), gap], choice, bundle)}"
+
+
+def judge_draft(one: Bundle, other: Bundle, choice: Choice, anchor: int) -> str:
+    """Say how narrow the drafter's choices were where two runs matched other drafts against the same target tokens.
+
+    choice: where the shorter match ended. anchor: of the block; its filled outcome in `other` tells the drafter's gap.
+    """
+    at_anchor = (pl.col("request_id") == choice.request_id) & (pl.col("anchor_position") == anchor)
+    margins = other.table("outcomes").filter(at_anchor)["draft_margin"].drop_nulls()
+    gap = float(margins[0]) if len(margins) else None
+    targets = _both([target_gap(bundle, choice) for bundle in (one, other)])
+    return (
+        f"the target agrees at position {choice.position} (logits gap {targets}), "
+        f"so the drafts differ, logits gap {_number(gap)}: {_verdict(gap, one, other)}"
+    )
+
+
+def _flip(gaps: list[float | None], choice: Choice, *bundles: Bundle) -> str:
+    known = [gap for gap in gaps if gap is not None]
+    verdict = _verdict(sum(known) if known else None, *bundles)
+    return f"logits gap at position {choice.position}: {_both(gaps)}: {verdict}"
+
+
+def _verdict(gap: float | None, *bundles: Bundle) -> str:
+    dtypes = [str(bundle.manifest.details.get("dtype")) for bundle in bundles]
+    known = [dtype for dtype in dtypes if dtype in TIE_WIDTH]
+    if gap is None or not known:
+        return "a tie cannot be told from a logic fault without the gap and the dtype"
+    dtype = max(known, key=TIE_WIDTH.__getitem__)
+    if gap <= TIE_WIDTH[dtype]:
+        return f"a tie within {dtype} rounding ({TIE_WIDTH[dtype]:.1e})"
+    return "not a tie: a logic fault"
+
+
+def _both(gaps: list[float | None]) -> str:
+    return " and ".join(map(_number, gaps))
+
+
+def _number(gap: float | None) -> str:
+    return "not recorded" if gap is None else f"{gap:.2g}"
