@@ -33,6 +33,7 @@ def sweep(
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
     """Replay every placement at every concurrency on every trace, and write one table with a row a replay."""
+    from simtool.calibrate.whatif import check_effect
     from simtool.study.sweep import Grid, check_baseline, check_suffix, with_gain, write_table
     from simtool.study.sweep import sweep as run
 
@@ -44,6 +45,8 @@ def sweep(
     arms = study.placements(policy or PULL_REQUEST_ARMS)
     check_baseline(baseline, [placement.name for placement in arms])
     opened = [study.open_trace(trace, profile, change or ()) for trace in traces]
+    for _, costs in opened:
+        check_effect(costs, change or (), arms)
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)
     settings = [
         setting for source, costs in opened for setting in study.settings_of(source, costs, concurrencies, seeds, waves)

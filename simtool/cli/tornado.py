@@ -29,7 +29,10 @@ def tornado(
     if figure is not None:
         check_output(figure, force=force)
     (placement,) = study.placements([policy])
+    from simtool.calibrate.whatif import check_effect
+
     source, costs = study.open_trace(trace, profile, change or ())
+    check_effect(costs, change or (), [placement])
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     (setting,) = study.settings_of(source, costs, [wanted], 0, waves)
     from simtool.study.tornado import count_jobs

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from simtool.trace.bundle import open_bundle
+from simtool.trace.bundle import BundleWriter, open_bundle
 from tests.engine import golden
+from tests.trace.small import small_manifest
 
 PAIR = golden.FOLDER / "dspark_b7"
 
 
-@pytest.mark.parametrize(("number", "name"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
-def test_a_recording_that_is_stopped(tmp_path: Path, number: signal.Signals, name: str) -> None:
+def test_a_recording_that_is_terminated(tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.jsonl"
     prompts.write_text((json.dumps({"prompt_ids": [1, 2, 3], "max_new_tokens": 200}) + "\n") * 400)
     out = tmp_path / "run"
@@ -31,14 +31,20 @@ def test_a_recording_that_is_stopped(tmp_path: Path, number: signal.Signals, nam
     while not out.exists():
         assert child.poll() is None
         time.sleep(0.05)
-    child.send_signal(number)
+    child.terminate()
     _, errors = child.communicate(timeout=60)
-    assert child.returncode == 128 + number
-    assert errors.splitlines()[1:] == [f"simtool: stopped by {name}"]  # nothing of leaked shared memory
+    assert child.returncode == 128 + signal.SIGTERM
+    assert errors.splitlines()[1:] == ["simtool: stopped by SIGTERM"]  # nothing of leaked shared memory
     manifest = open_bundle(out).manifest
     assert not manifest.complete
-    assert manifest.warnings == [f"stopped by {name}"]
+    assert manifest.warnings == ["stopped by SIGTERM"]
     assert _gone(child.pid)
+
+
+def test_ctrl_c_is_named_in_the_bundle(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), BundleWriter(tmp_path / "run", small_manifest()):
+        raise KeyboardInterrupt
+    assert open_bundle(tmp_path / "run").manifest.warnings == ["stopped by Ctrl-C"]
 
 
 def _gone(group: int) -> bool:
