@@ -6,10 +6,11 @@ differences are differences in order and not in luck.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import polars as pl
 
@@ -119,12 +120,26 @@ def run_cells(
             found.append(_run_job(job))
             progress(sum(counts[:done]))
         return found
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with _pool(processes) as pool:
         found = []
         for done, cells in enumerate(pool.map(_run_job, jobs, chunksize=4), start=1):
             found.append(cells)
             progress(sum(counts[:done]))
         return found
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes to compute with. Left by an exception, an interrupt too, they end at once, whatever they have to do."""
+    others = set(active_children())
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - others:
+                worker.terminate()
+            raise
 
 
 def arm_of(cells: Sequence[Cell], label: str | None = None) -> Arm:

@@ -1,0 +1,19 @@
+"""A study that is stopped ends its workers instead of waiting for what they still have to do."""
+
+from __future__ import annotations
+
+import time
+from multiprocessing import active_children
+
+import pytest
+
+from simtool.study.cells import _pool
+
+
+def test_workers_do_not_outlive_an_interrupt() -> None:
+    before = set(active_children())
+    with pytest.raises(KeyboardInterrupt), _pool(1) as pool:  # noqa: PT012 - the interrupt comes after the work is given
+        asleep = pool.submit(time.sleep, 600)
+        raise KeyboardInterrupt
+    assert asleep.done()
+    assert set(active_children()) <= before
