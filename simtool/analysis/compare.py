@@ -108,8 +108,14 @@ def metric_value(run: Run, metric: Metric) -> float:
     return float(run.duration_ns.mean())
 
 
-def compare(baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, seed: int = 0) -> Comparison:
-    """Compare two arms; see the module's text for the method. The seed is the bootstrap's."""
+def compare(
+    baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, seed: int = 0, *, draws: bool = False
+) -> Comparison:
+    """Compare two arms; see the module's text for the method. The seed is the bootstrap's.
+
+    draws: paired runs are draws of what is not known, such as refitted costs: their spread is the uncertainty itself,
+    so the interval is of one draw, not of their mean, and more of them do not narrow it.
+    """
     counts = len(baseline.runs), len(other.runs)
     if min(counts) < 2:
         return _compare_steps(baseline, other, metric, seed)
@@ -118,6 +124,9 @@ def compare(baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, see
         difference = second - first
         mean, error, freedom = float(difference.mean()), _standard_error(difference), counts[0] - 1.0
         method = f"paired t on {counts[0]} repetitions"
+        if draws:
+            error *= math.sqrt(counts[0] + 1)
+            method = f"paired t on the spread of {counts[0]} draws of costs and noise"
     else:
         mean = float(second.mean() - first.mean())
         errors = _standard_error(first), _standard_error(second)
@@ -135,7 +144,7 @@ def compare(baseline: Arm, other: Arm, metric: Metric = Metric.TOKENS_PER_S, see
         math.exp(mean + half),
         count,
         method,
-        _repetitions_needed(mean, error * math.sqrt(count)),
+        None if draws else _repetitions_needed(mean, error * math.sqrt(count)),
         _drifts(baseline, other),
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from simtool.errors import ProfileError
 
+_KEYS = {"intercept_ns", "per_feature_ns", "ranges", "quality", "residuals_ns", "refits"}
 _SLACK = 1.25  # a line may be followed this far past its last observation before it counts as an extrapolation
 
 
@@ -29,11 +31,25 @@ class Quality:
 
 
 @dataclass(frozen=True)
+class Line:
+    """intercept_ns + sum over features of per_feature_ns[feature] x feature."""
+
+    intercept_ns: float
+    per_feature_ns: Mapping[str, float] = field(default_factory=dict)
+
+    def scaled(self, factor: float) -> Line:
+        """Return the line times a factor."""
+        return Line(self.intercept_ns * factor, {name: slope * factor for name, slope in self.per_feature_ns.items()})
+
+
+@dataclass(frozen=True)
 class Cost:
     """duration = intercept_ns + sum over features of per_feature_ns[feature] x feature.
 
     residuals_ns: observed minus predicted, in time order, for block resampling. ranges: feature -> the smallest and
-    largest value that was observed; a prediction outside them is an extrapolation.
+    largest value that was observed; a prediction outside them is an extrapolation. refits: the line fitted to
+    resampled steps of the recording, the same resample at the same index of every cost; how much they differ is how
+    uncertain the fit is.
     """
 
     intercept_ns: float
@@ -41,6 +57,14 @@ class Cost:
     residuals_ns: tuple[int, ...] = ()
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     quality: Quality | None = None
+    refits: tuple[Line, ...] = ()
+
+    def refitted(self, index: int) -> Cost:
+        """Return the cost with its line replaced by a refit; itself where it has none."""
+        if not self.refits:
+            return self
+        line = self.refits[index]
+        return replace(self, intercept_ns=line.intercept_ns, per_feature_ns=line.per_feature_ns)
 
     def predict(self, features: Mapping[str, float]) -> float:
         """Return the expected duration in ns."""
@@ -58,11 +82,13 @@ class Cost:
             intercept_ns=self.intercept_ns * factor,
             per_feature_ns={name: slope * factor for name, slope in self.per_feature_ns.items()},
             residuals_ns=tuple(round(residual * factor) for residual in self.residuals_ns),
+            refits=tuple(line.scaled(factor) for line in self.refits),
         )
 
     def shifted(self, delta_ns: float) -> Cost:
         """Return the cost plus a constant."""
-        return replace(self, intercept_ns=self.intercept_ns + delta_ns)
+        refits = tuple(Line(line.intercept_ns + delta_ns, line.per_feature_ns) for line in self.refits)
+        return replace(self, intercept_ns=self.intercept_ns + delta_ns, refits=refits)
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
@@ -72,6 +98,7 @@ class Cost:
             "ranges": {name: list(ends) for name, ends in self.ranges.items()},
             "quality": asdict(self.quality) if self.quality else None,
             "residuals_ns": list(self.residuals_ns),
+            "refits": _refits_to_dict(self.refits),
         }
 
     @classmethod
@@ -79,7 +106,7 @@ class Cost:
         """Build a cost from parsed JSON; raises ProfileError naming the source."""
         if not isinstance(table, dict):
             raise ProfileError(f"{source}: is {table!r}; expected a cost (intercept_ns, per_feature_ns, ...)")
-        if set(table) != {"intercept_ns", "per_feature_ns", "ranges", "quality", "residuals_ns"}:
+        if {"refits", *table} != _KEYS:
             raise ProfileError(f"{source}: has keys {', '.join(sorted(table))}; calibrate it anew")
         try:
             return cls(
@@ -88,9 +115,30 @@ class Cost:
                 tuple(int(residual) for residual in table["residuals_ns"]),
                 {str(name): (float(low), float(high)) for name, (low, high) in table["ranges"].items()},
                 Quality(**table["quality"]) if table["quality"] else None,
+                _refits_from_dict(table.get("refits") or {"intercept_ns": [], "per_feature_ns": {}}),
             )
-        except (TypeError, ValueError, AttributeError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise ProfileError(f"{source}: is not a cost ({error}); calibrate it anew") from error
+
+
+def _refits_to_dict(refits: Sequence[Line]) -> dict[str, object]:
+    """Columns, not rows: a list of numbers a coefficient."""
+    names = dict.fromkeys(name for line in refits for name in line.per_feature_ns)
+    slopes = {name: [_short(line.per_feature_ns.get(name, 0.0)) for line in refits] for name in names}
+    return {"intercept_ns": [_short(line.intercept_ns) for line in refits], "per_feature_ns": slopes}
+
+
+def _refits_from_dict(table: Mapping[str, Any]) -> tuple[Line, ...]:
+    slopes = {str(name): [float(slope) for slope in column] for name, column in table["per_feature_ns"].items()}
+    return tuple(
+        Line(float(intercept), {name: column[i] for name, column in slopes.items()})
+        for i, intercept in enumerate(table["intercept_ns"])
+    )
+
+
+def _short(value: float) -> float:
+    """Six digits: a refit's spread needs no more, and there are many."""
+    return float(f"{value:.6g}")
 
 
 #: Work that takes no time at all.

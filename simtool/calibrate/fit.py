@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from simtool import __version__
 from simtool.calibrate.cost import FREE, Cost
@@ -13,6 +14,7 @@ from simtool.calibrate.linear import Observation, fit_cost
 from simtool.calibrate.observe import Observations, Table
 from simtool.calibrate.predictor import fit_predictor
 from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.calibrate.resample import Resample, resamples
 from simtool.calibrate.steps import read_steps
 from simtool.errors import ProfileError
 from simtool.step.buckets import GraphBuckets
@@ -25,29 +27,34 @@ _ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
 _STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
 #: Observations below which a constant is taken from a wider group, and a line is called scarce.
 _ENOUGH = 30
+#: Refits that tell how uncertain a fit is, where that is wanted: enough for the spread of a figure.
+REFITS = 20
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
 
-def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: str) -> Profile:
+def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: str, refits: int = 0) -> Profile:
     """Fit a profile to recorded bundles of one device.
 
-    command, created (ISO date): provenance. Raises ProfileError when the bundles are of different devices,
+    command, created (ISO date): provenance. refits: how often every cost is fitted again, to resampled steps, to tell
+    how uncertain the fit is; 0: not at all. Raises ProfileError when the bundles are of different devices,
     TraceError when one holds no steps to fit.
     """
     device, device_name = _one_device(bundles)
     executors = _executors(bundles[0])
     seen = Observations()
-    for bundle in bundles:
-        seen.add_run(read_steps(bundle), bundle.table("requests")["arrival_ns"], executors)
+    runs = [read_steps(bundle) for bundle in bundles]
+    for bundle, steps in zip(bundles, runs, strict=True):
+        seen.add_run(steps, bundle.table("requests")["arrival_ns"], executors)
+    fitter = Fitter(resamples([[step.start_ns for step in steps] for steps in runs], refits))
     predictor = fit_predictor(list(bundles))
     return Profile(
         name,
         device,
         device_name,
         executors,
-        _steps(seen, "prefill"),
-        _steps(seen, "decode"),
-        fit_cost(seen.loop_gap, ()) if seen.loop_gap else FREE,
+        fitter.steps(seen, "prefill"),
+        fitter.steps(seen, "decode"),
+        fitter.cost(seen.loop_gap),
         predictor,
         Provenance(
             command,
@@ -58,6 +65,48 @@ def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: st
         ),
         _graphs(bundles),
     )
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """Fits costs to observations, and again to each resample."""
+
+    resamples: Sequence[Resample]
+
+    def cost(self, observations: Sequence[Observation], features: Sequence[str] = ()) -> Cost:
+        """Return the cost; free when nothing was observed."""
+        return fit_cost(observations, features, self.resamples) if observations else FREE
+
+    def steps(self, seen: Observations, kind: str) -> StepCosts:
+        """Return the costs of prefill or decode steps."""
+        host = {op: self._host(seen, kind, CATALOGUE[op]) for seen_kind, op in seen.pre if seen_kind == kind}
+        device = {
+            work: WorkCost(self.cost(values, _WORKS[work].features), self._constant(seen.queue, (kind, work), (kind,)))
+            for (seen_kind, work), values in seen.duration.items()
+            if seen_kind == kind
+        }
+        return StepCosts(host, device)
+
+    def _host(self, seen: Observations, kind: str, op: Op) -> HostCost:
+        key = (kind, op.name)
+        launches = {work.name: self._constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
+        pre = self.cost(seen.pre[key], op.features)
+        if not op.blocks:
+            return HostCost(pre, launches=launches)
+        post = self.cost(seen.post[key], op.features)
+        return HostCost(pre, post, self._constant(seen.wake, key, (kind,)), launches)
+
+    def _constant(self, table: Table, *keys: tuple[str, ...]) -> Cost:
+        """The cost under the first key prefix with observations enough, else the last with any; free when none.
+
+        A device is rarely idle when some work is launched: what one stray observation says must not outvote the others.
+        """
+        found: list[Observation] = []
+        for prefix in keys:
+            found = [o for key, values in table.items() if key[: len(prefix)] == prefix for o in values]
+            if len(found) >= _ENOUGH:
+                break
+        return self.cost(found)
 
 
 def content_hash(bundle: Bundle) -> str:
@@ -93,39 +142,6 @@ def _graphs(bundles: Sequence[Bundle]) -> GraphBuckets:
         listed = "; ".join(f"{path}: up to {max(graphs.target, default=0)} rows" for path, graphs in told.items())
         raise ProfileError(f"bundles of different graph buckets ({listed}); calibrate each kind by itself")
     return next(iter(told.values()))
-
-
-def _steps(seen: Observations, kind: str) -> StepCosts:
-    host = {op: _host(seen, kind, CATALOGUE[op]) for seen_kind, op in seen.pre if seen_kind == kind}
-    device = {
-        work: WorkCost(fit_cost(values, _WORKS[work].features), _constant(seen.queue, (kind, work), (kind,)))
-        for (seen_kind, work), values in seen.duration.items()
-        if seen_kind == kind
-    }
-    return StepCosts(host, device)
-
-
-def _host(seen: Observations, kind: str, op: Op) -> HostCost:
-    key = (kind, op.name)
-    launches = {work.name: _constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
-    pre = fit_cost(seen.pre[key], op.features)
-    if not op.blocks:
-        return HostCost(pre, launches=launches)
-    post = fit_cost(seen.post[key], op.features) if seen.post[key] else FREE
-    return HostCost(pre, post, _constant(seen.wake, key, (kind,)), launches)
-
-
-def _constant(table: Table, *keys: tuple[str, ...]) -> Cost:
-    """The cost under the first key prefix with observations enough, else the last with any; free when none was seen.
-
-    A device is rarely idle when some work is launched: what one stray observation says must not outvote the others.
-    """
-    found: list[Observation] = []
-    for prefix in keys:
-        found = [o for key, values in table.items() if key[: len(prefix)] == prefix for o in values]
-        if len(found) >= _ENOUGH:
-            break
-    return fit_cost(found, ()) if found else FREE
 
 
 def _describe(bundle: Bundle) -> dict[str, object]:

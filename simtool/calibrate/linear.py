@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from simtool.calibrate.cost import Cost, Quality
+from simtool.calibrate.cost import Cost, Line, Quality
+from simtool.calibrate.resample import Resample
 
 _FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
 _PASSES = 30
@@ -30,28 +31,33 @@ _Reals = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Observation:
-    """One measured duration (or offset) and the features of the step that it was measured in."""
+    """One measured duration (or offset), and the features and the start of the step that it was measured in."""
 
     value_ns: int
     features: Mapping[str, float]
+    step_start_ns: int = 0
 
 
-def fit_cost(observations: Sequence[Observation], features: Sequence[str]) -> Cost:
+def fit_cost(observations: Sequence[Observation], features: Sequence[str], resamples: Sequence[Resample] = ()) -> Cost:
     """Return the cost of work whose duration grows with `features`; needs one observation or more, in time order.
 
-    A feature that never varied cannot be told from the intercept: its share stays there, and `ranges` says so.
+    resamples: what to fit again, for the cost's refits. A feature that never varied cannot be told from the intercept:
+    its share stays there, and `ranges` says so.
     """
     values = np.array([observation.value_ns for observation in observations], dtype=np.float64)
     columns = np.array([[o.features[name] for name in features] for o in observations], dtype=np.float64)
     columns = columns.reshape(len(values), len(features))
     line = fit_line(columns, values)
     residuals = values - _predict(columns, line)
+    refits = [_refit(observations, columns, values, line, resample) for resample in resamples]
+    whole, *lines = (_line(each, features, columns) for each in (line, *refits))
     return Cost(
-        float(line[0]),
-        {name: float(slope) for name, slope, c in zip(features, line[1:], columns.T, strict=True) if _seen(slope, c)},
+        whole.intercept_ns,
+        whole.per_feature_ns,
         _centred(residuals[-_MAX_RESIDUALS:]),
         {name: (float(c.min()), float(c.max())) for name, c in zip(features, columns.T, strict=True)},
         _quality(columns, values, residuals),
+        tuple(lines),
     )
 
 
@@ -95,6 +101,21 @@ def _winsorised(columns: _Reals, values: _Reals) -> _Reals:
         if np.allclose(line, before, rtol=1e-6, atol=0.0):
             break
     return line
+
+
+def _refit(
+    observations: Sequence[Observation], columns: _Reals, values: _Reals, line: _Reals, resample: Resample
+) -> _Reals:
+    """The line of a resample; the whole recording's where the resample drew none of these observations."""
+    times = resample.times_drawn(observation.step_start_ns for observation in observations)
+    if not times.any():
+        return line
+    return fit_line(np.repeat(columns, times, axis=0), np.repeat(values, times))
+
+
+def _line(fitted: _Reals, features: Sequence[str], columns: _Reals) -> Line:
+    slopes = zip(features, fitted[1:], columns.T, strict=True)
+    return Line(float(fitted[0]), {name: float(slope) for name, slope, column in slopes if _seen(slope, column)})
 
 
 def _seen(slope: float, column: _Reals) -> bool:

@@ -33,7 +33,11 @@ class Start:
     pre_end_ns: int
     busy_until_ns: int
     start_ns: int
-    features: Mapping[str, float]
+    step: StepRecord
+
+    def observed(self, since_ns: int) -> Observation:
+        """Return how long after `since_ns` it started."""
+        return Observation(self.start_ns - since_ns, self.step.features, self.step.start_ns)
 
 
 @dataclass
@@ -58,26 +62,29 @@ class Observations:
         for before, after in pairwise(steps):
             first, last = np.searchsorted(arrivals, (before.end_ns, after.start_ns))
             if first == last and after.step == before.step + 1:
-                self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}))
+                self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}, before.start_ns))
 
     def _add_host(self, step: StepRecord, record: OpRecord) -> None:
-        key, features = (step.kind, record.op.name), step.features
-        self.pre[key].append(Observation(record.pre_end_ns - record.start_ns, features))
+        def seen(value_ns: int) -> Observation:
+            return Observation(value_ns, step.features, step.start_ns)
+
+        key = (step.kind, record.op.name)
+        self.pre[key].append(seen(record.pre_end_ns - record.start_ns))
         for work in record.works:
-            self.duration[step.kind, work.name].append(Observation(work.end_ns - work.start_ns, features))
+            self.duration[step.kind, work.name].append(seen(work.end_ns - work.start_ns))
         if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not record.works:
             return
-        self.post[key].append(Observation(record.end_ns - record.wait_end_ns, features))
+        self.post[key].append(seen(record.end_ns - record.wait_end_ns))
         done_ns = record.works[-1].end_ns
         if done_ns > record.wait_start_ns:
-            self.wake[key].append(Observation(record.wait_end_ns - done_ns, features))
+            self.wake[key].append(seen(record.wait_end_ns - done_ns))
 
     def _add_starts(self, starts: list[Start]) -> None:
         """Sort starts into those that show the launch (device idle) and those that show the queue (device busy)."""
         queued = []
         for start in starts:
             if start.busy_until_ns <= start.op_start_ns:
-                self.launch[start.key].append(Observation(start.start_ns - start.pre_end_ns, start.features))
+                self.launch[start.key].append(start.observed(start.pre_end_ns))
             else:
                 queued.append(start)
         late = {key: np.quantile([o.value_ns for o in seen], _LATE_LAUNCH) for key, seen in self.launch.items()}
@@ -85,7 +92,7 @@ class Observations:
             kind, op, work = start.key
             offset = late.get(start.key, max((v for k, v in late.items() if k[:2] == (kind, op)), default=0.0))
             if start.busy_until_ns >= max(start.op_start_ns, start.pre_end_ns + offset):
-                self.queue[kind, work].append(Observation(start.start_ns - start.busy_until_ns, start.features))
+                self.queue[kind, work].append(start.observed(start.busy_until_ns))
 
 
 def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start]:
@@ -99,7 +106,7 @@ def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start
                 executor = executors[work.lane]
                 busy_until = max(free[executor], *after, 0)
                 key = (step.kind, record.op.name, work.name)
-                starts.append(Start(key, record.start_ns, record.pre_end_ns, busy_until, work.start_ns, step.features))
+                starts.append(Start(key, record.start_ns, record.pre_end_ns, busy_until, work.start_ns, step))
                 free[executor] = work.end_ns
                 after.append(work.end_ns)
             if record.works:

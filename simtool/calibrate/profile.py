@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,21 @@ class Profile:
         """Return the costs of prefill or decode steps."""
         return self.prefill if kind == "prefill" else self.decode
 
+    @property
+    def refits(self) -> int:
+        """How many refits its costs carry; 0: nothing tells how uncertain the fit is."""
+        hosts = [host.pre for steps in (self.prefill, self.decode) for host in steps.host.values()]
+        return max((len(cost.refits) for cost in (self.loop_gap, *hosts)), default=0)
+
+    def refitted(self, index: int) -> Profile:
+        """Return the profile with every cost at one refit; the controller's predictor stays as it is."""
+        return self.each_cost(lambda cost: cost.refitted(index))
+
+    def each_cost(self, change: Callable[[Cost], Cost]) -> Profile:
+        """Return the profile with every one of its costs changed."""
+        prefill, decode = (_each_cost(steps, change) for steps in (self.prefill, self.decode))
+        return replace(self, prefill=prefill, decode=decode, loop_gap=change(self.loop_gap))
+
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
         return {
@@ -186,6 +201,20 @@ def _check_version(version: object, source: str) -> None:
         raise ProfileError(
             f"{source}: schema version {version}, and this simtool reads up to {SCHEMA_VERSION}; upgrade simtool"
         )
+
+
+def _each_cost(steps: StepCosts, change: Callable[[Cost], Cost]) -> StepCosts:
+    host = {
+        name: HostCost(
+            change(cost.pre),
+            change(cost.post) if cost.post else None,
+            change(cost.wake) if cost.wake else None,
+            {work: change(offset) for work, offset in cost.launches.items()},
+        )
+        for name, cost in steps.host.items()
+    }
+    device = {name: WorkCost(change(cost.duration), change(cost.queue)) for name, cost in steps.device.items()}
+    return StepCosts(host, device)
 
 
 def _steps_to_dict(costs: StepCosts) -> dict[str, object]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from simtool.calibrate.cost import FREE, Cost
+from simtool.calibrate.cost import FREE, Cost, Line
 from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.calibrate.scaled import split_fill
 from simtool.step.ops import CATALOGUE
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,9 @@ def _renamed(cost: Cost, each: _StandIn) -> Cost:
     if each.renamed is None:
         return cost
     old, new = each.renamed
-    slopes = {new if name == old else name: slope for name, slope in cost.per_feature_ns.items()}
-    ranges = {new if name == old else name: ends for name, ends in cost.ranges.items()}
-    return replace(cost, per_feature_ns=slopes, ranges=ranges)
+
+    def other(by_feature: Mapping[str, _Value]) -> dict[str, _Value]:
+        return {new if name == old else name: value for name, value in by_feature.items()}
+
+    refits = tuple(Line(line.intercept_ns, other(line.per_feature_ns)) for line in cost.refits)
+    return replace(cost, per_feature_ns=other(cost.per_feature_ns), ranges=other(cost.ranges), refits=refits)

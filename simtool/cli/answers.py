@@ -28,7 +28,11 @@ def answers(
     figures: Annotated[Path | None, typer.Option(help="TOML of published figures, for one more machine.")] = None,
     concurrency: Annotated[str, typer.Option(help="Requests at once.")] = "1,8,32,64",
     waves: Annotated[int, typer.Option(help="Requests that each slot serves.")] = 2,
-    seeds: Annotated[int, typer.Option(help="Noise seeds of each replay; 2 or more, for the intervals.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Replays of each setting, each with its own noise and refitted costs; 2 or "
+                                            "more, for the intervals.")] = 8,
+    noise_only: study.NoiseOnly = False,
+    stale_loss: Annotated[str, typer.Option(help="Shares of accepted drafts that stale decisions are made to lose, for "
+                                                 "the axis of acceptance loss.")] = "0.05,0.1,0.2,0.4",
     jobs: study.Jobs = None,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -46,7 +50,15 @@ def answers(
     from simtool.study.answers import Plan, answer_traces, group_traces
 
     concurrencies = tuple(sorted(study.numbers(concurrency, 1)))
-    plan = Plan(concurrencies, _ends(concurrencies), waves=waves, seeds=seeds, processes=study.processes(jobs))
+    plan = Plan(
+        concurrencies,
+        _ends(concurrencies),
+        waves=waves,
+        seeds=seeds,
+        fit_error=not noise_only,
+        losses=_losses(stale_loss),
+        processes=study.processes(jobs),
+    )
     groups = group_traces(open_all(bundles))
     if not groups:
         raise UsageError("none of the bundles is a live recording; record some first")
@@ -57,6 +69,13 @@ def answers(
         console.emit_json({"written": [str(path) for path in written]})
     else:
         print(f"wrote {', '.join(map(str, written))}")
+
+
+def _losses(text: str) -> tuple[float, ...]:
+    losses = tuple(sorted(study.shares(text)))
+    if not losses[0]:
+        raise UsageError(f"--stale-loss {text}: no loss is always among them; expected shares above 0")
+    return losses
 
 
 def _ends(concurrencies: Sequence[int]) -> tuple[int, ...]:

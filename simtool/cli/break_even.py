@@ -22,6 +22,7 @@ def break_even(
     decision_us: Annotated[str, typer.Option(help="Costs of a decision to try, in us.")] = "0,50,100,200,500,1000,2000",
     concurrency: study.Concurrencies = None,
     seeds: study.Seeds = 0,
+    noise_only: study.NoiseOnly = False,
     waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
@@ -35,11 +36,13 @@ def break_even(
     if not lagged.lag_steps:
         raise UsageError(f"--policy {policy} has no lag; break-even compares a lag placement with this-step")
     source, costs = study.open_trace(trace, profile)
-    settings = study.settings_of(source, costs, study.numbers(concurrency, source.manifest.concurrency), seeds, waves)
+    concurrencies = study.numbers(concurrency, source.manifest.concurrency)
+    settings = study.settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only)
     decisions_ns = [us * NS_PER_US for us in study.numbers(decision_us, 0)]
     if min(decisions_ns) < 0:
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")
     from simtool.study.break_even import break_even as run
+    from simtool.study.break_even import caveats_of
 
     total = 2 * len(settings) * len(decisions_ns) * max(seeds, 1)
     with console.progress("break even", total=total) as done:
@@ -50,14 +53,13 @@ def break_even(
 
         save_figure(draw_break_even(points), figure)
         console.note(f"figure written to {figure}")
-    _print(points, lagged.name, json=json)
+    _print(points, lagged.name, study.basis(settings[0]), json=json)
+    study.warn(caveats_of(points))
 
 
-def _print(points: list[BreakEven], name: str, *, json: bool) -> None:
+def _print(points: list[BreakEven], name: str, basis: str, *, json: bool) -> None:
     if json:
-        from dataclasses import asdict
-
-        console.emit_json([{"origin": "replayed", **asdict(point), "pays": point.pays} for point in points])
+        console.emit_json([_as_json(point, basis) for point in points])
         return
     from simtool.report.terminal import table
     from simtool.units import format_ns
@@ -73,7 +75,16 @@ def _print(points: list[BreakEven], name: str, *, json: bool) -> None:
         for point in points
     ]
     heads = ("concurrency", "a decision costs", "can afford to lose", "loses", "the lag")
+    console.note(f"modeled, {basis}")
     console.show(table(f"modeled: {name} against this-step, tokens per step", heads, rows, numbers_from=2))
+
+
+def _as_json(point: BreakEven, basis: str) -> dict[str, object]:
+    from dataclasses import asdict
+
+    told = {"origin": "replayed", "basis": basis, "warnings": point.caveats.lines()}
+    figures = {name: value for name, value in asdict(point).items() if name != "caveats"}
+    return {**told, **figures, "pays": point.pays}
 
 
 def _share(found: Interval) -> str:

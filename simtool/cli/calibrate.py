@@ -20,13 +20,15 @@ def calibrate(bundles: Bundles, out: OutPath = None, json: JsonFlag = False, for
     """Fit what every op costs, pooled over the bundles, and write a profile that `simtool replay` takes."""
     path = out or bundles[0].with_name(f"{bundles[0].name}.profile.json")
     check_output(path, force=force)
+    from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
     from simtool.calibrate.profile import save_profile
     from simtool.trace.bundle import open_bundle
 
     command = " ".join(["simtool calibrate", *(bundle.name for bundle in bundles)])
     opened = [open_bundle(bundle) for bundle in bundles]
-    profile = fit(opened, name=path.name.split(".")[0], command=command, created=date.today().isoformat())
+    today = date.today().isoformat()
+    profile = fit(opened, name=path.name.split(".")[0], command=command, created=today, refits=REFITS)
     save_profile(profile, path)
     if json:
         console.emit_json(_as_json(profile, path))
@@ -95,6 +97,6 @@ def _as_json(profile: Profile, path: Path) -> dict[str, object]:
     whole = profile.to_dict()
     costs = []
     for kind, lane, name, cost in _costs(profile):
-        line = {key: value for key, value in cost.to_dict().items() if key != "residuals_ns"}
+        line = {key: value for key, value in cost.to_dict().items() if key not in ("residuals_ns", "refits")}
         costs.append({"step": kind, "lane": lane, "what": name, **line})
     return {"profile": str(path), "predictor": whole["predictor"], "provenance": whole["provenance"], "costs": costs}

@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from simtool.trace.bundle import Bundle
 
 
-def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Profile:
+def costs_for(source: Bundle, path: Path | None, changes: Sequence[str], refits: int = 0) -> Profile:
     """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order.
 
-    Ops that the recordings never ran get a stand-in; whatever replays such an op says so.
+    Ops that the recordings never ran get a stand-in; whatever replays such an op says so. refits: of a calibrated
+    profile.
     """
     from simtool.calibrate.fit import calibrate
     from simtool.calibrate.profile import load_profile
@@ -29,7 +30,8 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str]) -> Prof
         profile = load_profile(path)
     else:
         name = source.path.name
-        profile = calibrate([source], name=name, command=command_name(), created=date.today().isoformat())
+        today = date.today().isoformat()
+        profile = calibrate([source], name=name, command=command_name(), created=today, refits=refits)
         console.note(f"costs: calibrated from {name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,8 @@ from simtool.cli.options import JsonFlag
 
 if TYPE_CHECKING:
     from simtool.analysis.lag_effect import LagEffect, Persistence
+
+_BASIS = "over all decode steps; tokens only, so no cost enters; intervals: requests resampled"
 
 
 def lags(
@@ -24,15 +27,20 @@ def lags(
     from simtool.study.lags import lag_study
 
     source, costs = study.open_trace(trace, profile)
-    effects, persistent = lag_study(source, costs, study.numbers(lag, 1))
+    found = lag_study(source, costs, study.numbers(lag, 1))
     if json:
-        effects_json = [{"origin": "replayed", **asdict(effect)} for effect in effects]
-        console.emit_json({"effects": effects_json, "persistence": [asdict(each) for each in persistent]})
-        return
-    _print(effects, persistent)
+        effects_json = [{"origin": "replayed", **asdict(effect)} for effect in found.effects]
+        told = {"basis": _BASIS, "warnings": found.caveats.lines()}
+        console.emit_json(
+            {**told, "effects": effects_json, "persistence": [asdict(each) for each in found.persistence]}
+        )
+    else:
+        console.note(f"modeled, {_BASIS}")
+        _print(found.effects, found.persistence)
+    study.warn(found.caveats)
 
 
-def _print(effects: list[LagEffect], persistent: list[Persistence]) -> None:
+def _print(effects: Sequence[LagEffect], persistent: Sequence[Persistence]) -> None:
     from simtool.report.terminal import table
 
     rows = [

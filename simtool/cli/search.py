@@ -16,6 +16,7 @@ from simtool.errors import UsageError
 if TYPE_CHECKING:
     from simtool.study.search import Candidates, SearchResult
 
+_CHOSEN = "the best of many is flattered by having been chosen, which no interval here covers"
 _PRUNING = (
     "orders that differ only behind read_tokens count as one: the device has nothing left there, each op runs alone"
 )
@@ -28,7 +29,8 @@ def search(
     lag: Annotated[str, typer.Option(help="Ages of the confidence to search: none (static), 0 (this-step), 1 to 8.")]
     = "none,0,1",
     top: Annotated[int, typer.Option(help="How many orders to keep.")] = 3,
-    seeds: study.Seeds = 5,
+    seeds: study.Seeds = 8,
+    noise_only: study.NoiseOnly = False,
     waves: study.Waves = None,
     save: Annotated[Path | None, typer.Option(help="Folder for the best orders as placement files, which record and "
                                                    "replay take as --policy.")] = None,
@@ -43,7 +45,8 @@ def search(
         check_output(save, force=force)
     lags = _lags(lag)
     source, costs = study.open_trace(trace, profile)
-    settings = study.settings_of(source, costs, study.numbers(concurrency, source.manifest.concurrency), seeds, waves)
+    concurrencies = study.numbers(concurrency, source.manifest.concurrency)
+    settings = study.settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only)
     from simtool.study.search import candidates
     from simtool.study.search import search as find
 
@@ -53,7 +56,9 @@ def search(
         for index, setting in enumerate(settings):
             progress = _after(index * len(tried.placements), done)
             results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))
-    _print(tried, results, json=json)
+    _print(tried, results, study.basis(settings[0]), json=json)
+    for result in results:
+        study.warn(result.caveats, f"concurrency {result.concurrency}")
     if save is not None:
         _save(results, save)
 
@@ -70,13 +75,14 @@ def _lags(text: str) -> list[int | None]:
     return list(dict.fromkeys(lags))
 
 
-def _print(tried: Candidates, results: list[SearchResult], *, json: bool) -> None:
+def _print(tried: Candidates, results: list[SearchResult], basis: str, *, json: bool) -> None:
     if json:
-        console.emit_json([_as_json(tried, result) for result in results])
+        console.emit_json([_as_json(tried, result, basis) for result in results])
         return
     from simtool.report.terminal import table
     from simtool.units import format_ns
 
+    console.note(f"modeled, {basis}; {_CHOSEN}")
     console.note(f"{tried.enumerated} legal orders, {len(tried.placements)} to replay; {_PRUNING}")
     for line in tried.unpriced:
         console.note(f"warning: {line}")
@@ -93,16 +99,18 @@ def _print(tried: Candidates, results: list[SearchResult], *, json: bool) -> Non
             for each in result.best
         ]
         title = f"modeled, concurrency {result.concurrency}; lag-overlap: {result.baseline_tokens_per_s:.0f} tok/s"
-        heads = ("order", "tok/s", "step", "over lag-overlap", "95 % interval", "why")
+        heads = ("order", "steady tok/s", "full-batch step", "over lag-overlap", "95 % interval", "why")
         console.show(table(title, heads, rows))
     for name, order in {each.placement.name: each.placement.order for r in results for each in r.best}.items():
         console.say(f"{name}: {' '.join(map(str, order))}")
 
 
-def _as_json(tried: Candidates, result: SearchResult) -> dict[str, object]:
+def _as_json(tried: Candidates, result: SearchResult, basis: str) -> dict[str, object]:
     best = [{**asdict(each), "placement": each.placement.to_dict()} for each in result.best]
     return {
         "origin": "replayed",
+        "basis": f"{basis}; {_CHOSEN}",
+        "warnings": result.caveats.lines(),
         "concurrency": result.concurrency,
         "enumerated": tried.enumerated,
         "replayed": result.screened,

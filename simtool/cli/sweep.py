@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,8 +24,11 @@ def sweep(
     profile: study.ProfileOption = None,
     change: study.Changes = None,
     concurrency: study.Concurrencies = None,
-    seeds: study.Seeds = 1,
+    seeds: study.Seeds = 0,
+    noise_only: study.NoiseOnly = False,
     waves: study.Waves = None,
+    stale_loss: Annotated[str, typer.Option(help="What if decisions on old confidence lost these shares of their "
+                                                 "accepted drafts, such as 0,0.1,0.2.")] = "0",
     baseline: Annotated[str, typer.Option(help="Placement that gains are measured against.")] = "this-step",
     out: Annotated[Path | None, typer.Option(help="The table: .parquet, .csv or .json; default: <first trace>.sweep."
                                                   "parquet.")] = None,
@@ -42,6 +47,7 @@ def sweep(
     for path in (target, figure):
         if path is not None:
             check_output(path, force=force)
+    losses = study.shares(stale_loss)
     arms = study.placements(policy or PULL_REQUEST_ARMS)
     check_baseline(baseline, [placement.name for placement in arms])
     opened = [study.open_trace(trace, profile, change or ()) for trace in traces]
@@ -49,35 +55,48 @@ def sweep(
         check_effect(costs, change or (), arms)
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)
     settings = [
-        setting for source, costs in opened for setting in study.settings_of(source, costs, concurrencies, seeds, waves)
+        replace(setting, stale_loss=loss)
+        for source, costs in opened
+        for setting in study.settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only)
+        for loss in losses
     ]
     grid = Grid(settings, arms)
     with console.progress("sweeping", total=grid.replays) as done:
-        table = run(grid, processes=study.processes(jobs), progress=done)
-    gains = with_gain(table, baseline)
-    write_table(table, target)
-    console.note(f"{table.height} replays written to {target}")
+        swept = run(grid, processes=study.processes(jobs), progress=done)
+    gains = with_gain(swept.table, baseline)
+    write_table(swept.table, target)
+    console.note(f"{swept.table.height} replays written to {target}")
     if figure is not None:
         from simtool.report.figure_file import save_figure
         from simtool.report.heat_map import draw_heat_map, heat_maps
 
         save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
         console.note(f"figure written to {figure}")
-    _print(gains, json=json)
+    _print(gains, study.basis(settings[0]), json=json)
+    for place, caveats in swept.caveats.items():
+        study.warn(caveats, place)
 
 
-def _print(gains: pl.DataFrame, *, json: bool) -> None:
+def _print(gains: pl.DataFrame, basis: str, *, json: bool) -> None:
     if json:
-        console.emit_json(gains.to_dicts())
+        console.emit_json([{"origin": "replayed", "basis": basis, **row} for row in gains.to_dicts()])
         return
     from simtool.report.terminal import table
     from simtool.units import format_ns
 
     rows = [
-        (trace, str(sl), str(concurrency), placement, f"{tokens:.0f}", format_ns(step_ns), f"{gain:+.1%}")
-        for trace, sl, concurrency, placement, tokens, step_ns, gain in gains.select(
-            "trace", "sl", "concurrency", "placement", "tokens_per_s", "step_ns", "gain"
-        ).iter_rows()
+        (
+            *(row["trace"], str(row["sl"]), str(row["concurrency"]), f"{row['stale_loss']:.0%}", row["placement"]),
+            *(f"{row['tokens_per_s']:.0f}", format_ns(row["step_ns"]), f"{row['gain']:+.1%}", _interval(row)),
+        )
+        for row in gains.iter_rows(named=True)
     ]
-    heads = ("trace", "SL", "concurrency", "placement", "tok/s", "step", "gain")
-    console.show(table("modeled, at full occupancy", heads, rows, numbers_from=4))
+    heads = (
+        *("trace", "SL", "concurrency", "stale loss", "placement"),
+        *("steady tok/s", "full-batch step", "gain", "95 % interval"),
+    )
+    console.show(table(f"modeled, {basis}", heads, rows, numbers_from=5))
+
+
+def _interval(row: Mapping[str, Any]) -> str:
+    return "-" if row["gain_low"] is None else f"{row['gain_low']:+.1%} to {row['gain_high']:+.1%}"

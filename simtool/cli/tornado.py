@@ -34,7 +34,7 @@ def tornado(
     source, costs = study.open_trace(trace, profile, change or ())
     check_effect(costs, change or (), [placement])
     wanted = source.manifest.concurrency if concurrency is None else concurrency
-    (setting,) = study.settings_of(source, costs, [wanted], 0, waves)
+    (setting,) = study.settings_of(source, costs, [wanted], waves)
     from simtool.study.tornado import count_jobs
     from simtool.study.tornado import tornado as run
 
@@ -46,13 +46,15 @@ def tornado(
 
         save_figure(draw_tornado(found), figure)
         console.note(f"figure written to {figure}")
-    _print(found, json=json)
+    _print(found, study.basis(setting), json=json)
+    study.warn(found.caveats)
 
 
-def _print(found: Tornado, *, json: bool) -> None:
+def _print(found: Tornado, basis: str, *, json: bool) -> None:
     if json:
-        bars = [_as_json(bar) for bar in found.bars]
-        console.emit_json({"origin": "replayed", "placement": found.placement, "step_ns": found.step_ns, "bars": bars})
+        facts = {"placement": found.placement, "concurrency": found.concurrency, "step_ns": found.step_ns}
+        told = {"origin": "replayed", "basis": basis, "warnings": found.caveats.lines()}
+        console.emit_json({**told, **facts, "bars": [_as_json(bar) for bar in found.bars]})
         return
     from simtool.report.terminal import table
     from simtool.units import format_ns
@@ -70,7 +72,10 @@ def _print(found: Tornado, *, json: bool) -> None:
         )
         for bar in found.bars
     ]
-    title = f"modeled: {found.placement}, concurrency {found.concurrency}, mean full step {format_ns(found.step_ns)}"
+    title = (
+        f"modeled: {found.placement}, concurrency {found.concurrency}, mean full-batch step {format_ns(found.step_ns)}"
+    )
+    console.note(f"modeled, {basis}")
     heads = ("work", "lane", "free", "halved", "moved", "where to")
     console.show(table(title, heads, rows, numbers_from=2))
 

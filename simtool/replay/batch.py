@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import floor
 
+from simtool.replay.luck import uniform
 from simtool.replay.outcomes import Outcome, Outcomes
 from simtool.replay.scenario import Scenario
 from simtool.step.batching import Scheduler
@@ -80,6 +82,7 @@ class Batch:
         self.scheduler, self.outcomes = scheduler, outcomes
         self._totals, self._block = totals, block
         self._placement, self._controller = scenario.placement, scenario.controller
+        self._stale_loss = scenario.stale_loss if scenario.placement.lag_steps else 0.0
         self._stored: dict[str, deque[Sequence[float]]] = {}
 
     def sleep_until_ns(self) -> int:
@@ -119,9 +122,11 @@ class Batch:
             prefixes = decide(confidence, positions, self._block.drafts, self._controller)
         rows = []
         for i, (sequence, (outcome, match_run)) in enumerate(zip(running, outcomes, strict=True)):
-            accepted = min(prefixes[i], match_run)
-            emitted = min(accepted + 1, self._left(sequence))
             fresh = confidence[i] is not None
+            accepted = min(prefixes[i], match_run)
+            if fresh and self._stale_loss:
+                accepted = thinned(accepted, self._stale_loss, sequence.request.request_id, positions[i])
+            emitted = min(accepted + 1, self._left(sequence))
             rows.append(RowPlan(sequence, positions[i], outcome, prefixes[i], accepted, emitted, fresh))
             self._store(sequence, outcome)
         return self._decode_step(rows)
@@ -162,3 +167,12 @@ class Batch:
         """Keep this step's confidence under the request's own id, which is all that the freshness gate asks for."""
         if lag := self._placement.lag_steps:
             self._stored.setdefault(sequence.request.request_id, deque(maxlen=lag)).append(outcome.confidence)
+
+
+def thinned(accepted: int, loss: float, request_id: str, anchor: int) -> int:
+    """Return the accepted drafts less a share of them, in whole drafts.
+
+    A random number that belongs to the anchor rounds the fraction, up or down: over many anchors the mean is
+    accepted x (1 - loss), the same anchor loses alike under every order, and a higher loss never leaves more.
+    """
+    return floor(accepted * (1 - loss) + uniform("stale loss", request_id, anchor))

@@ -11,6 +11,7 @@ from simtool.calibrate.cost import Cost
 from simtool.calibrate.profile import HostCost, Profile, WorkCost
 from simtool.errors import ProfileError
 from simtool.replay.batch import StepPlan
+from simtool.replay.caveats import Beyond
 from simtool.replay.luck import uniform
 from simtool.replay.scenario import NoiseMode
 from simtool.step.placement import BUILT_IN
@@ -23,7 +24,7 @@ class Prices:
 
     def __init__(self, profile: Profile, noise: NoiseMode, seed: int) -> None:
         self.profile = profile
-        self._farthest: dict[tuple[str, str], tuple[float, float, float]] = {}
+        self._farthest: dict[tuple[str, str], Beyond] = {}
         self._noisy, self._seed = noise == "residual", seed
 
     def host(self, kind: str, name: str) -> HostCost:
@@ -47,22 +48,18 @@ class Prices:
     def offset_ns(self, name: str, cost: Cost, plan: StepPlan) -> int:
         """Return a distance in time, which may be negative."""
         for feature in cost.outside(plan.features):
-            self._note(name, feature, plan.features[feature], cost.ranges[feature])
+            self._note(Beyond(name, feature, plan.features[feature], *cost.ranges[feature]))
         return round(cost.predict(plan.features) + self._residual(cost, plan.key))
 
     @property
-    def extrapolated(self) -> list[str]:
+    def extrapolated(self) -> tuple[Beyond, ...]:
         """What was priced outside the calibrated sizes, each at the size farthest out."""
-        return [
-            f"{name} at {value:g} {feature} (calibrated {low:g} to {high:g})"
-            for (name, feature), (value, low, high) in self._farthest.items()
-        ]
+        return tuple(self._farthest.values())
 
-    def _note(self, name: str, feature: str, value: float, calibrated: tuple[float, float]) -> None:
-        low, high = calibrated
-        known = self._farthest.get((name, feature))
-        if known is None or max(low - value, value - high) > max(low - known[0], known[0] - high):
-            self._farthest[name, feature] = (value, low, high)
+    def _note(self, found: Beyond) -> None:
+        known = self._farthest.get((found.name, found.feature))
+        if known is None or found.excess > known.excess:
+            self._farthest[found.name, found.feature] = found
 
     def _residual(self, cost: Cost, key: tuple[str, int]) -> int:
         residuals = cost.residuals_ns

@@ -15,6 +15,7 @@ from simtool.calibrate.profile import Profile
 from simtool.errors import TraceError
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.batch import Batch, Block
+from simtool.replay.caveats import Caveats
 from simtool.replay.outcomes import Outcomes
 from simtool.replay.prices import Prices
 from simtool.replay.recording import Recording, RequestTimes
@@ -30,10 +31,11 @@ _KEPT = ("block_size", "kv_blocks", "workload", "bootstrap")
 
 @dataclass(frozen=True)
 class Replay:
-    """A replayed trace that is not yet on disk."""
+    """A replayed trace that is not yet on disk. caveats: its manifest's warnings, for studies to put together."""
 
     manifest: Manifest
     tables: Mapping[str, pl.DataFrame]
+    caveats: Caveats
 
     def bundle(self, path: Path) -> Bundle:
         """Return it as an opened bundle that is not on disk; path: what it goes by."""
@@ -72,7 +74,12 @@ def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
         "outcomes": source.table("outcomes"),
         **recording.tables(),
     }
-    return Replay(_manifest(source, profile, scenario, outcomes, prices), tables)
+    caveats = Caveats(
+        (*_sentences(source, outcomes), *profile.provenance.stand_ins_of(scenario.placement)),
+        prices.extrapolated,
+        (*profile.provenance.changes, *scenario.what_ifs),
+    )
+    return Replay(_manifest(source, profile, scenario, outcomes, caveats), tables, caveats)
 
 
 def _queue_order(source: Bundle) -> pl.DataFrame:
@@ -97,7 +104,7 @@ def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl
     return requests.with_columns(pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items())
 
 
-def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Outcomes, prices: Prices) -> Manifest:
+def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Outcomes, caveats: Caveats) -> Manifest:
     kept = {name: value for name, value in source.manifest.details.items() if name in _KEPT}
     return dataclasses.replace(
         source.manifest,
@@ -111,10 +118,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
         controller=asdict(scenario.controller),
         seed=scenario.seed,
         clock="simulated ns from 0",
-        warnings=[
-            *_warnings(source, profile, outcomes, prices),
-            *profile.provenance.stand_ins_of(scenario.placement),
-        ],
+        warnings=caveats.lines(),
         details={
             **kept,
             "executors": dict(profile.executors),
@@ -131,7 +135,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
     )
 
 
-def _warnings(source: Bundle, profile: Profile, outcomes: Outcomes, prices: Prices) -> Iterator[str]:
+def _sentences(source: Bundle, outcomes: Outcomes) -> Iterator[str]:
     if not source.manifest.complete:
         yield "the source is incomplete: only its finished requests were replayed"
     yield from _draw_warnings(source.manifest)
@@ -142,10 +146,6 @@ def _warnings(source: Bundle, profile: Profile, outcomes: Outcomes, prices: Pric
             f"{outcomes.substituted_share:.1%} of the anchors were not in the trace; near ones of the same request "
             "stand in for them"
         )
-    if prices.extrapolated:
-        yield f"priced beyond the calibrated sizes: {'; '.join(prices.extrapolated)}"
-    for change in profile.provenance.changes:
-        yield f"what-if: {change}"
 
 
 def _draw_warnings(manifest: Manifest) -> Iterator[str]:

@@ -73,6 +73,8 @@ class Scenario:
     outcomes: strict refuses an anchor that the trace does not hold, resample substitutes a near one and counts it.
     noise: none is deterministic to the ns; residual adds resampled fit residuals, drawn alike under every placement.
     kv_blocks: size of the KV cache; None: the trace's, grown with the concurrency.
+    stale_loss: what if a decision on old confidence cost this share of its accepted drafts, beyond what the outcomes
+    say; its batch is as wide as before. 0 to 1.
     """
 
     placement: Placement
@@ -83,12 +85,15 @@ class Scenario:
     noise: NoiseMode = "none"
     seed: int = 0
     kv_blocks: int | None = None
+    stale_loss: float = 0.0
 
     def __post_init__(self) -> None:
         if self.concurrency < 1:
             raise UsageError(f"concurrency is {self.concurrency}; expected 1 or more")
         if self.kv_blocks is not None and self.kv_blocks < 1:
             raise UsageError(f"KV cache of {self.kv_blocks} blocks; expected 1 or more")
+        if not 0 <= self.stale_loss <= 1:
+            raise UsageError(f"stale loss is {self.stale_loss:g}; expected a share of accepted drafts, 0 to 1")
         _check_choice("outcomes", self.outcomes, get_args(OutcomeMode))
         _check_choice("noise", self.noise, get_args(NoiseMode))
 
@@ -103,7 +108,15 @@ class Scenario:
             "noise": self.noise,
             "seed": self.seed,
             "kv_blocks": self.kv_blocks,
+            "stale_loss": self.stale_loss,
         }
+
+    @property
+    def what_ifs(self) -> tuple[str, ...]:
+        """What the scenario supposes against the recorded outcomes, a sentence each; only where it has an effect."""
+        if not self.stale_loss or not self.placement.lag_steps:
+            return ()
+        return (f"decisions on old confidence lose {self.stale_loss:.0%} of their accepted drafts",)
 
 
 def recorded_controller(manifest: Manifest) -> ControllerSettings:

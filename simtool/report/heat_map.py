@@ -27,7 +27,7 @@ class HeatMap:
 def heat_maps(gains: pl.DataFrame, baseline: str) -> list[HeatMap]:
     """Arrange the table of `study.sweep.with_gain`; the baseline's own row, all zeros, is left out."""
     panels = []
-    for (trace, profile, sl), part in gains.group_by("trace", "profile", "sl", maintain_order=True):
+    for (trace, profile, sl, loss), part in gains.group_by("trace", "profile", "sl", "stale_loss", maintain_order=True):
         others = part.filter(pl.col("placement") != baseline)
         placements = tuple(dict.fromkeys(others["placement"].to_list()))
         concurrencies = tuple(sorted(set(part["concurrency"].to_list())))
@@ -36,7 +36,8 @@ def heat_maps(gains: pl.DataFrame, baseline: str) -> list[HeatMap]:
             for placement, concurrency, gain in others.select("placement", "concurrency", "gain").iter_rows()
         }
         rows = tuple(tuple(found.get((placement, c)) for c in concurrencies) for placement in placements)
-        panels.append(HeatMap(f"{trace}, SL {sl}, costs of {profile}", placements, concurrencies, rows))
+        what_if = f", stale decisions lose {loss:.0%}" if loss else ""
+        panels.append(HeatMap(f"{trace}, SL {sl}, costs of {profile}{what_if}", placements, concurrencies, rows))
     return panels
 
 

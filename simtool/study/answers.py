@@ -12,6 +12,7 @@ from simtool.study.arms import ARMS
 from simtool.study.break_even import BreakEven, break_even
 from simtool.study.cells import Setting
 from simtool.study.lags import lag_study
+from simtool.study.losses import STALE_LOSSES, LossAxis, loss_axes
 from simtool.study.machines import Machine, machines
 from simtool.study.rebinding import Rebound, rebinding
 from simtool.study.regions import Region, regions
@@ -26,13 +27,18 @@ DECISIONS_NS = tuple(us * 1000 for us in (0, 50, 100, 200, 500, 1000, 2000))
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to compute. waves: requests that each slot serves. searched: concurrencies of the search and tornado."""
+    """How much to compute. waves: requests that each slot serves. searched: concurrencies of the search and tornado.
+
+    fit_error: see Setting.
+    """
 
     concurrencies: tuple[int, ...] = (1, 8, 32, 64)
     searched: tuple[int, ...] = (1, 32)
     lags: tuple[int, ...] = (1, 2, 3)
     waves: int = 2
-    seeds: int = 5
+    seeds: int = 8
+    fit_error: bool = True
+    losses: tuple[float, ...] = STALE_LOSSES
     processes: int = 1
 
 
@@ -53,6 +59,7 @@ class TraceAnswers:
     fitted_on: tuple[str, ...]
     machines: tuple[Machine, ...]
     regions: tuple[Region, ...]
+    losses: tuple[LossAxis, ...]
     searches: tuple[Searched, ...]
     tornados: tuple[tuple[Machine, Tornado], ...]
     break_evens: tuple[tuple[Machine, tuple[BreakEven, ...]], ...]
@@ -85,24 +92,27 @@ def answer_traces(
     say(f"SL {source.manifest.sl}: {len(ARMS)} placements on {len(made)} machines")
     grid = [setting for machine in made for setting in _settings(source, machine, plan.concurrencies, plan)]
     found = regions(grid, ARMS, processes=plan.processes)
+    say(f"SL {source.manifest.sl}: acceptance loss")
+    axes = loss_axes(grid, found, ARMS, losses=plan.losses, processes=plan.processes)
     say(f"SL {source.manifest.sl}: search")
     extremes = [machine for machine in made if not machine.profile.name.startswith("device")]
     searches = tuple(_search(source, machine, plan) for machine in extremes)
     say(f"SL {source.manifest.sl}: what if")
     tornados = tuple((machine, _tornado(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
-    effects, persistent = lag_study(source, made[0].profile, plan.lags)
+    lagged = lag_study(source, made[0].profile, plan.lags)
     rebound = [rebinding(each, processes=plan.processes) for each in _settings(source, made[-1], plan.searched, plan)]
     return TraceAnswers(
         source,
         tuple(bundle.path.name for bundle in bundles),
         tuple(made),
         tuple(found),
+        tuple(axes),
         searches,
         tornados,
         contours,
-        tuple(effects),
-        tuple(persistent),
+        lagged.effects,
+        lagged.persistence,
         tuple(each for found_there in rebound for each in found_there),
         plan,
     )
@@ -117,7 +127,7 @@ def _settings(source: Bundle, machine: Machine, concurrencies: Sequence[int], pl
     """A constructed profile has no residuals, so noise would change nothing: one replay says it all."""
     noisy = any(cost.pre.residuals_ns for cost in machine.profile.decode.host.values())
     seeds = tuple(range(plan.seeds)) if noisy else ()
-    return [Setting(workload(source, c, plan.waves), machine.profile, c, seeds) for c in concurrencies]
+    return [Setting(workload(source, c, plan.waves), machine.profile, c, seeds, plan.fit_error) for c in concurrencies]
 
 
 def _search(source: Bundle, machine: Machine, plan: Plan) -> Searched:

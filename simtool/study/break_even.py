@@ -8,12 +8,13 @@ shows come from replays.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import stats
 
 from simtool.calibrate.whatif import with_change
+from simtool.replay.caveats import Caveats, merged
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.cells import Cell, Progress, Setting, run_cells, silent
 
@@ -22,7 +23,10 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds with its 95 % interval (Student's t); low and high are None with one value only."""
+    """A mean over seeds with its 95 % interval (Student's t); low and high are None with one value only.
+
+    Where every seed has refitted costs, the interval is of one draw, not of the mean: it covers the fit's error.
+    """
 
     mean: float
     low: float | None = None
@@ -37,6 +41,7 @@ class BreakEven:
     decision_ns: int
     affordable: Interval
     lost: Interval
+    caveats: Caveats = field(default_factory=Caveats)
 
     @property
     def pays(self) -> bool:
@@ -60,25 +65,30 @@ def break_even(
     ]
     jobs = [(setting, placement) for setting, _ in points for placement in (BUILT_IN["this-step"], lagged)]
     cells = run_cells(jobs, processes=processes, progress=progress)
-    return [
-        _point(setting.concurrency, cost, cells[2 * i], cells[2 * i + 1]) for i, (setting, cost) in enumerate(points)
-    ]
+    return [_point(setting, cost, cells[2 * i], cells[2 * i + 1]) for i, (setting, cost) in enumerate(points)]
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """Return the mean of values with its 95 % interval."""
-    mean = float(np.mean(values))
-    if len(values) < 2:
+def caveats_of(points: Sequence[BreakEven]) -> Caveats:
+    """Return what their replays have to say together; the cost of a decision, which they vary, is left out."""
+    return merged(point.caveats for point in points)
+
+
+def interval(values: Sequence[float], *, draws: bool = False) -> Interval:
+    """Return the mean of values with its 95 % interval; draws: of a draw more, as in `analysis.compare`."""
+    mean, count = float(np.mean(values)), len(values)
+    if count < 2:
         return Interval(mean)
-    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5)
+    share = (1 + 1 / count) ** 0.5 if draws else (1 / count) ** 0.5
+    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1) * np.std(values, ddof=1)) * share
     return Interval(mean, mean - half, mean + half)
 
 
-def _point(concurrency: int, decision_ns: int, fresh: Sequence[Cell], lagged: Sequence[Cell]) -> BreakEven:
+def _point(setting: Setting, decision_ns: int, fresh: Sequence[Cell], lagged: Sequence[Cell]) -> BreakEven:
     pairs = list(zip(fresh, lagged, strict=True))
     return BreakEven(
-        concurrency,
+        setting.concurrency,
         decision_ns,
-        interval([1 - old.step_ns / new.step_ns for new, old in pairs]),
-        interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs]),
+        interval([1 - old.step_ns / new.step_ns for new, old in pairs], draws=setting.refitted),
+        interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=setting.refitted),
+        merged(cell.caveats for cell in (*fresh, *lagged)),
     )

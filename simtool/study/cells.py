@@ -1,16 +1,16 @@
 """One cell of a study is one replay, boiled down to what questions need; cells run on all cores.
 
-Placements that share a source, a concurrency and a seed draw the same noise (common random numbers), so their
-differences are differences in order and not in luck.
+Figures are over decode steps at the full batch, as the steady tok/s of a single replay; its mean step is over all
+decode steps, so those differ where batches ramp up and down. Placements that share a source, a concurrency and a seed
+draw the same noise (common random numbers), so their differences are differences in order and not in luck.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from multiprocessing import active_children, get_context
+from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 
 import polars as pl
 
@@ -18,6 +18,8 @@ from simtool.analysis.arms import Arm, Run
 from simtool.analysis.busy import device_busy
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.calibrate.profile import Profile
+from simtool.errors import UsageError
+from simtool.replay.caveats import Caveats, merged
 from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario, recorded_controller
 from simtool.step.controller import ControllerSettings
@@ -34,24 +36,47 @@ def silent(_done: int) -> None:
 
 @dataclass(frozen=True)
 class Setting:
-    """What placements are compared under: a trace, a machine, a concurrency. seeds: of the noise; none: no noise."""
+    """What placements are compared under: a trace, a machine, a concurrency.
+
+    seeds: of the noise; none: no noise. fit_error: every seed also prices with another refit of the costs, where the
+    profile carries refits. stale_loss: see Scenario.
+    """
 
     source: Bundle
     profile: Profile
     concurrency: int
     seeds: tuple[int, ...] = ()
+    fit_error: bool = True
+    stale_loss: float = 0.0
+
+    @property
+    def refitted(self) -> bool:
+        """Whether its replays differ in their costs too, so that their spread covers the fit's error."""
+        return bool(self.fit_error and self.seeds and self.profile.refits)
 
     def scenarios(self, placement: Placement) -> list[Scenario]:
         """Return the replays of one placement: one without noise, or one a seed."""
-        base = Scenario(placement, self.concurrency, controller_of(self.source, self.profile))
+        controller = controller_of(self.source, self.profile)
+        base = Scenario(placement, self.concurrency, controller, stale_loss=self.stale_loss)
         return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
+
+    def costs(self, seed: int) -> Profile:
+        """Return what the replay of a seed is priced at; raises UsageError when there are more seeds than refits."""
+        if not self.refitted:
+            return self.profile
+        if seed >= self.profile.refits:
+            raise UsageError(
+                f"seed {seed}: profile {self.profile.name} holds {self.profile.refits} refits of its costs; expected "
+                "at most as many seeds, or --noise-only"
+            )
+        return self.profile.refitted(seed)
 
 
 @dataclass(frozen=True)
 class Cell:
     """One replay. Figures are over decode steps at full occupancy; times in ns.
 
-    tokens, duration_ns: by step. idle_ns: in which no device lane ran.
+    tokens, duration_ns: by step. idle_ns: in which no device lane ran. caveats: the replay's own.
     """
 
     placement: str
@@ -63,6 +88,7 @@ class Cell:
     offered: int
     accepted: int
     idle_ns: int
+    caveats: Caveats = field(default_factory=Caveats)
 
     @property
     def steps(self) -> int:
@@ -103,7 +129,8 @@ def controller_of(source: Bundle, profile: Profile) -> ControllerSettings:
 
 def run_cell(source: Bundle, profile: Profile, scenario: Scenario) -> Cell:
     """Replay one scenario and keep its figures."""
-    return _boil_down(replay(source, profile, scenario).bundle(source.path), scenario)
+    replayed = replay(source, profile, scenario)
+    return _boil_down(replayed.bundle(source.path), scenario, replayed.caveats)
 
 
 def run_cells(
@@ -120,7 +147,7 @@ def run_cells(
             found.append(_run_job(job))
             progress(sum(counts[:done]))
         return found
-    with _pool(processes) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         found = []
         for done, cells in enumerate(pool.map(_run_job, jobs, chunksize=4), start=1):
             found.append(cells)
@@ -128,24 +155,15 @@ def run_cells(
         return found
 
 
-@contextmanager
-def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes to compute with. Left by an exception, an interrupt too, they end at once, whatever they have to do."""
-    others = set(active_children())
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        try:
-            yield pool
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in set(active_children()) - others:
-                worker.terminate()
-            raise
-
-
 def arm_of(cells: Sequence[Cell], label: str | None = None) -> Arm:
     """Return the cells of one placement as an arm, for `analysis.compare`."""
     name = label or cells[0].placement
     return Arm(name, cells[0].placement, "modeled", tuple(cell.run for cell in cells), ())
+
+
+def caveats_of(cells: Iterable[Cell]) -> Caveats:
+    """Return what the replays of a study have to say together."""
+    return merged(cell.caveats for cell in cells)
 
 
 def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
@@ -155,10 +173,11 @@ def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
 
 def _run_job(job: tuple[Setting, Placement]) -> list[Cell]:
     setting, placement = job
-    return [run_cell(setting.source, setting.profile, scenario) for scenario in setting.scenarios(placement)]
+    scenarios = setting.scenarios(placement)
+    return [run_cell(setting.source, setting.costs(scenario.seed), scenario) for scenario in scenarios]
 
 
-def _boil_down(bundle: Bundle, scenario: Scenario) -> Cell:
+def _boil_down(bundle: Bundle, scenario: Scenario, caveats: Caveats) -> Cell:
     rows = bundle.table("rows")
     full = full_occupancy(decode_steps(bundle.table("steps"), rows))
     mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
@@ -173,4 +192,5 @@ def _boil_down(bundle: Bundle, scenario: Scenario) -> Cell:
         int(mine["prefix_len"].sum()),
         int(mine["accepted"].sum()),
         int(full["duration_ns"].sum()) - int(busy.sum()),
+        caveats,
     )

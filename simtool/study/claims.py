@@ -88,7 +88,7 @@ def _difference(region: Region, first: str, second: str) -> Interval:
     """Return by how much the second placement's full step is longer, in ns."""
     one, other = region.cells_of(first), region.cells_of(second)
     if len(one) > 1:
-        return interval([b.step_ns - a.step_ns for a, b in zip(one, other, strict=True)])
+        return interval([b.step_ns - a.step_ns for a, b in zip(one, other, strict=True)], draws=region.refitted)
     return interval(_stepwise(one[0], other[0]))
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
 from simtool.analysis.confidence import blocks_of
 from simtool.analysis.lag_effect import LagEffect, Persistence, lag_effects, persistence
 from simtool.calibrate.profile import Profile
+from simtool.replay.caveats import Caveats, merged
 from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN, Placement, with_lag
@@ -23,17 +25,26 @@ def placement_at(lag: int) -> Placement:
     return with_lag(BUILT_IN["lag-overlap"], lag) if lag else BUILT_IN["this-step"]
 
 
-def lag_study(source: Bundle, profile: Profile, lags: Sequence[int]) -> tuple[list[LagEffect], list[Persistence]]:
+@dataclass(frozen=True)
+class LagStudy:
+    """What `lag_study` finds; caveats: of its replays."""
+
+    effects: tuple[LagEffect, ...]
+    persistence: tuple[Persistence, ...]
+    caveats: Caveats
+
+
+def lag_study(source: Bundle, profile: Profile, lags: Sequence[int]) -> LagStudy:
     """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits."""
     controller = controller_of(source, profile)
     concurrency = source.manifest.concurrency
-    bundles = {
-        lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)).bundle(source.path)
-        for lag in sorted({0, *lags})
+    replays = {
+        lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)) for lag in sorted({0, *lags})
     }
+    bundles = {lag: replayed.bundle(source.path) for lag, replayed in replays.items()}
     blocks = blocks_of(_visited(source, bundles[0]))
-    effects = lag_effects(bundles)
-    return effects, [] if blocks is None else [persistence(blocks, distance) for distance in _DISTANCES]
+    alike = () if blocks is None else tuple(persistence(blocks, distance) for distance in _DISTANCES)
+    return LagStudy(tuple(lag_effects(bundles)), alike, merged(replayed.caveats for replayed in replays.values()))
 
 
 def _visited(source: Bundle, replayed: Bundle) -> Bundle:

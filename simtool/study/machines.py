@@ -10,8 +10,8 @@ from pathlib import Path
 
 from simtool.calibrate.constructed import constructed_profile
 from simtool.calibrate.cost import Cost
-from simtool.calibrate.fit import calibrate
-from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
+from simtool.calibrate.fit import REFITS, calibrate
+from simtool.calibrate.profile import Profile
 from simtool.calibrate.stand_ins import completed
 from simtool.study.balance import balanced, host_over_device
 from simtool.study.cells import Setting
@@ -39,8 +39,8 @@ def machines(bundles: Sequence[Bundle], source: Bundle, figures: Path | None, cr
     figures: TOML of published figures for one more machine. created: ISO date.
     """
     sl = source.manifest.sl
-    costs = calibrate(bundles, name=f"measured-sl{sl}", command="simtool answers", created=created)
-    measured = _thinned(completed(costs))
+    costs = calibrate(bundles, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
+    measured = completed(costs).each_cost(_cut)
     setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
     found = [Machine(measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
     for name, ratio in BALANCES.items():
@@ -54,26 +54,6 @@ def machines(bundles: Sequence[Bundle], source: Bundle, figures: Path | None, cr
 
 def _ratio(setting: Setting, profile: Profile) -> float:
     return host_over_device(replace(setting, profile=profile))
-
-
-def _thinned(profile: Profile) -> Profile:
-    return replace(
-        profile, prefill=_thin(profile.prefill), decode=_thin(profile.decode), loop_gap=_cut(profile.loop_gap)
-    )
-
-
-def _thin(steps: StepCosts) -> StepCosts:
-    host = {
-        name: HostCost(
-            _cut(cost.pre),
-            _cut(cost.post) if cost.post else None,
-            _cut(cost.wake) if cost.wake else None,
-            {work: _cut(offset) for work, offset in cost.launches.items()},
-        )
-        for name, cost in steps.host.items()
-    }
-    device = {name: WorkCost(_cut(cost.duration), _cut(cost.queue)) for name, cost in steps.device.items()}
-    return StepCosts(host, device)
 
 
 def _cut(cost: Cost) -> Cost:

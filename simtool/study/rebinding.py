@@ -52,7 +52,7 @@ def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
             place,
             changes,
             mean(found, lambda cell: cell.step_ns),
-            compare(base, arm_of(found, f"{placement.name}, rebinding {place}")),
+            compare(base, arm_of(found, f"{placement.name}, rebinding {place}"), draws=setting.refitted),
         )
         for (placement, place, changes), found in zip(plans, cells, strict=True)
     ]

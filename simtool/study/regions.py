@@ -18,8 +18,8 @@ class Region:
     """One point of the map.
 
     winner: the placement with the most tokens/s. gain: of the winner over this-step; lead: over the runner-up.
-    affordable: the share of tokens per step that the best lag placement may lose against this-step before this-step
-    or static overtakes it; lost: what it does lose.
+    lagged: the lag placement with the most. affordable: the share of tokens per step that it may lose against
+    this-step before this-step or static overtakes it; lost: what it does lose. refitted: see Setting.
     """
 
     sl: int
@@ -29,9 +29,11 @@ class Region:
     gain: Comparison
     runner_up: str
     lead: Comparison
+    lagged: str
     affordable: Interval
     lost: Interval
     cells: tuple[tuple[Cell, ...], ...]
+    refitted: bool = False
 
     def cells_of(self, placement: str) -> tuple[Cell, ...]:
         """Return the cells of one placement, one a seed."""
@@ -64,13 +66,21 @@ def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[l
         setting.profile.name,
         setting.concurrency,
         first[0].placement,
-        compare(arm_of(fresh), arm_of(first)),
+        compare(arm_of(fresh), arm_of(first), draws=setting.refitted),
         second[0].placement,
-        compare(arm_of(second), arm_of(first)),
-        interval([_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))]),
-        interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in zip(fresh, lagged, strict=True)]),
+        compare(arm_of(second), arm_of(first), draws=setting.refitted),
+        lagged[0].placement,
+        interval([_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))], draws=setting.refitted),
+        lost(fresh, lagged, draws=setting.refitted),
         tuple(map(tuple, cells)),
+        setting.refitted,
     )
+
+
+def lost(fresh: Sequence[Cell], lagged: Sequence[Cell], *, draws: bool) -> Interval:
+    """Return the share of tokens per step that a lag placement loses against this-step."""
+    pairs = zip(fresh, lagged, strict=True)
+    return interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=draws)
 
 
 def _affordable(seed: int, fresh: Sequence[Cell], lagged: Sequence[Cell], rivals: Sequence[Sequence[Cell]]) -> float:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from simtool.analysis.compare import Comparison, compare
 from simtool.analysis.critical_path import critical_path, mean_by_op
 from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
+from simtool.replay.caveats import Caveats
 from simtool.replay.run import replay
 from simtool.step.orders import legal_orders
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.cells import Cell, Progress, Setting, arm_of, run_cells, silent
+from simtool.study.cells import Cell, Progress, Setting, arm_of, caveats_of, run_cells, silent
 from simtool.units import format_ns
 
 BASELINE = BUILT_IN["lag-overlap"]
@@ -42,12 +43,17 @@ class Found:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The best orders at one concurrency, best first. screened: how many were replayed."""
+    """The best orders at one concurrency, best first. screened: how many were replayed.
+
+    The best of many is flattered: it was chosen by the replay that its gain is then judged by, and its interval does
+    not make up for the choice.
+    """
 
     concurrency: int
     screened: int
     baseline_tokens_per_s: float
     best: tuple[Found, ...]
+    caveats: Caveats = field(default_factory=Caveats)
 
 
 def candidates(setting: Setting, lags: Sequence[int | None]) -> Candidates:
@@ -72,7 +78,7 @@ def candidates(setting: Setting, lags: Sequence[int | None]) -> Candidates:
 def search(
     setting: Setting, tried: Candidates, *, top: int, processes: int, progress: Progress = silent
 ) -> SearchResult:
-    """Replay every candidate without noise, the `top` best and lag-overlap with the setting's seeds."""
+    """Replay every candidate without noise at the fitted costs, the `top` best and lag-overlap with the seeds."""
     screen = Setting(setting.source, setting.profile, setting.concurrency)
     jobs = [(screen, placement) for placement in tried.placements]
     cells = [found[0] for found in run_cells(jobs, processes=processes, progress=progress)]
@@ -84,13 +90,14 @@ def search(
             placement,
             sum(cell.tokens_per_s for cell in mine) / len(mine),
             sum(cell.step_ns for cell in mine) / len(mine),
-            compare(arm_of(finals[0]), arm_of(mine)),
+            compare(arm_of(finals[0]), arm_of(mine), draws=setting.refitted),
             explain(setting, BASELINE, placement),
         )
         for placement, mine in zip(best, finals[1:], strict=True)
     ]
     found.sort(key=lambda each: -each.gain.ratio)
-    return SearchResult(setting.concurrency, len(cells), _mean(finals[0]), tuple(found))
+    caveats = caveats_of([*cells, *(cell for mine in finals for cell in mine)])
+    return SearchResult(setting.concurrency, len(cells), _mean(finals[0]), tuple(found), caveats)
 
 
 def explain(setting: Setting, baseline: Placement, other: Placement) -> str:

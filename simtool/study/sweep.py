@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
 
 import polars as pl
 
 from simtool.errors import UsageError
+from simtool.replay.caveats import Caveats
 from simtool.step.placement import Placement
-from simtool.study.cells import Cell, Progress, Setting, run_cells
+from simtool.study.break_even import interval
+from simtool.study.cells import Cell, Progress, Setting, caveats_of, run_cells
 
+_WHERE = ("trace", "profile", "sl", "concurrency", "stale_loss")
 _WRITERS: Mapping[str, Callable[..., object]] = {
     ".parquet": pl.DataFrame.write_parquet,
     ".csv": pl.DataFrame.write_csv,
@@ -36,27 +40,57 @@ class Grid:
         return len(self.placements) * sum(max(len(setting.seeds), 1) for setting in self.settings)
 
 
-def sweep(grid: Grid, *, processes: int, progress: Progress) -> pl.DataFrame:
-    """Run the grid. Columns: trace, profile, sl, algorithm, concurrency, placement, seed, steps, full_batch,
-    tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length, idle_share; all modeled.
+@dataclass(frozen=True)
+class Swept:
+    """A sweep's table, and what its replays have to say, by trace, profile and concurrency."""
+
+    table: pl.DataFrame
+    caveats: Mapping[str, Caveats]
+
+
+def sweep(grid: Grid, *, processes: int, progress: Progress) -> Swept:
+    """Run the grid. Columns: trace, profile, sl, algorithm, concurrency, stale_loss, placement, seed, refitted, steps,
+    full_batch, tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length, idle_share, extrapolated;
+    all modeled, and over decode steps at the full batch, of which there are `steps`. refitted: the seed has costs of
+    its own. extrapolated: how many costs were priced beyond the calibrated sizes.
     """
     jobs = grid.jobs()
     results = run_cells(jobs, processes=processes, progress=progress)
     rows = [_row(setting, cell) for (setting, _), cells in zip(jobs, results, strict=True) for cell in cells]
-    return pl.DataFrame(rows)
+    return Swept(pl.DataFrame(rows), _caveats(jobs, results))
 
 
 def with_gain(table: pl.DataFrame, baseline: str) -> pl.DataFrame:
-    """Average over seeds and add `gain`: tokens_per_s over that of the baseline placement, minus 1.
+    """Average over seeds and add `gain`: tokens_per_s over that of the baseline placement, minus 1, paired by seed.
 
-    One row a trace, profile, concurrency and placement. Raises UsageError when the baseline was not run.
+    gain_low, gain_high: its 95 % interval (see `analysis.compare`); null with one replay each. One row a trace,
+    profile, concurrency, stale loss and placement. Raises UsageError when the baseline was not run.
     """
     check_baseline(baseline, table["placement"].unique(maintain_order=True).to_list())
-    where = ["trace", "profile", "sl", "concurrency"]
-    means = table.group_by(*where, "placement", maintain_order=True).agg(pl.col("tokens_per_s", "step_ns").mean())
-    base = means.filter(pl.col("placement") == baseline).select(*where, base=pl.col("tokens_per_s"))
-    joined = means.join(base, on=where, maintain_order="left")
-    return joined.with_columns(gain=pl.col("tokens_per_s") / pl.col("base") - 1).drop("base")
+    base = table.filter(pl.col("placement") == baseline).select(*_WHERE, "seed", base=pl.col("tokens_per_s"))
+    joined = table.join(base, on=[*_WHERE, "seed"], maintain_order="left", nulls_equal=True)
+    rows = []
+    for _, part in joined.group_by(*_WHERE, "placement", maintain_order=True):
+        logs = (part["tokens_per_s"] / part["base"]).log().to_list()
+        found = interval(logs, draws=bool(part["refitted"][0]))
+        means = {name: part[name].mean() for name in ("tokens_per_s", "step_ns")}
+        gains = {"gain": _change(found.mean), "gain_low": _change(found.low), "gain_high": _change(found.high)}
+        rows.append({**part.row(0, named=True), **means, **gains})
+    kept = [*_WHERE, "placement", "tokens_per_s", "step_ns", "gain", "gain_low", "gain_high"]
+    return pl.DataFrame(rows, infer_schema_length=None).select(kept)
+
+
+def _change(log_ratio: float | None) -> float | None:
+    return None if log_ratio is None else exp(log_ratio) - 1
+
+
+def _caveats(jobs: Sequence[tuple[Setting, Placement]], results: Sequence[Sequence[Cell]]) -> dict[str, Caveats]:
+    """What the replays of each trace, profile and concurrency have to say together."""
+    by_place: dict[str, list[Cell]] = {}
+    for (setting, _), cells in zip(jobs, results, strict=True):
+        place = f"{setting.source.path.name}, {setting.profile.name}, concurrency {setting.concurrency}"
+        by_place.setdefault(place, []).extend(cells)
+    return {place: caveats_of(cells) for place, cells in by_place.items()}
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:
@@ -95,8 +129,10 @@ def _row(setting: Setting, cell: Cell) -> dict[str, object]:
         "sl": manifest.sl,
         "algorithm": manifest.algorithm,
         "concurrency": cell.concurrency,
+        "stale_loss": setting.stale_loss,
         "placement": cell.placement,
         "seed": cell.seed,
+        "refitted": setting.refitted,
         "steps": cell.steps,
         "full_batch": cell.full_batch,
         "tokens_per_s": cell.tokens_per_s,
@@ -106,4 +142,5 @@ def _row(setting: Setting, cell: Cell) -> dict[str, object]:
         "accepted": cell.accepted,
         "acceptance_length": cell.accepted / cell.sequence_steps + 1,
         "idle_share": cell.idle_share,
+        "extrapolated": len(cell.caveats.beyond),
     }

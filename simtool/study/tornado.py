@@ -7,12 +7,13 @@ replay with that one change, at the same tokens.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from simtool.calibrate.whatif import with_change
+from simtool.replay.caveats import Caveats
 from simtool.step.orders import moves
 from simtool.step.placement import Placement
-from simtool.study.cells import Cell, Progress, Setting, mean, run_cells, silent
+from simtool.study.cells import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Tornado:
     concurrency: int
     step_ns: float
     bars: tuple[Bar, ...]
+    caveats: Caveats = field(default_factory=Caveats)
 
 
 _Job = tuple[Setting, Placement]
@@ -62,7 +64,8 @@ def tornado(setting: Setting, placement: Placement, *, processes: int, progress:
         for i, (name, lane) in enumerate(parts)
     ]
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
-    return Tornado(placement.name, setting.concurrency, base_ns, tuple(bars))
+    caveats = caveats_of(cell for found in cells for cell in found)
+    return Tornado(placement.name, setting.concurrency, base_ns, tuple(bars), caveats)
 
 
 def count_jobs(placement: Placement) -> int:

@@ -9,17 +9,24 @@ from simtool.analysis.lag_effect import LagEffect, Persistence
 from simtool.report.break_even import contours, draw_break_even
 from simtool.report.heat_map import draw_heat_map, heat_maps
 from simtool.report.lag_effect import draw_by_position, draw_loss, draw_persistence
+from simtool.report.loss_map import draw_loss_map, loss_contours, loss_marks
 from simtool.report.region_map import draw_region_map
 from simtool.report.tornado import draw_tornado, shown_bars
 from simtool.study.break_even import BreakEven, Interval
 from simtool.study.cells import Cell, arm_of
+from simtool.study.losses import LossAxis, LossPoint
 from simtool.study.regions import Region
 from simtool.study.tornado import Bar, Tornado
 
 
 def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
-    rows = [("t", "p", 7, 1, "this-step", 0.0), ("t", "p", 7, 1, "lag", 0.05), ("t", "p", 7, 8, "this-step", 0.0)]
-    gains = pl.DataFrame(rows, schema=["trace", "profile", "sl", "concurrency", "placement", "gain"], orient="row")
+    rows = [
+        ("t", "p", 7, 1, 0.0, "this-step", 0.0),
+        ("t", "p", 7, 1, 0.0, "lag", 0.05),
+        ("t", "p", 7, 8, 0.0, "this-step", 0.0),
+    ]
+    columns = ["trace", "profile", "sl", "concurrency", "stale_loss", "placement", "gain"]
+    gains = pl.DataFrame(rows, schema=columns, orient="row")
     (panel,) = heat_maps(gains, "this-step")
     assert (panel.placements, panel.concurrencies, panel.gains) == (("lag",), (1, 8), ((5.0, None),))
     assert draw_heat_map([panel]).data[0].x == ("1", "8")
@@ -57,12 +64,37 @@ def test_region_map_marks_ties():
     arms = [arm_of([each]) for each in (fast, same, slow)]
     gain, tie = compare(arms[2], arms[0]), compare(arms[1], arms[0])
     region = Region(
-        7, "p", 8, "lag", gain, "lag-overlap", tie, Interval(0.1), Interval(0.0), ((fast,), (same,), (slow,))
+        7, "p", 8, "lag", gain, "lag-overlap", tie, "lag", Interval(0.1), Interval(0.0), ((fast,), (same,), (slow,))
     )
     assert region.tied
     assert region.cells_of("this-step") == (slow,)
     (trace,) = draw_region_map([region], ["this-step", "lag"]).data
     assert (trace.name, trace.text) == ("lag", ("+11.1 % ≈",))
+
+
+def test_loss_map_marks_who_wins_and_what_is_told():
+    slow, lagged, late = cell("this-step", 1_000), cell("lag", 900), cell("lag", 1_200)
+    arms = {"fresh": arm_of([slow]), "lag": arm_of([lagged]), "late": arm_of([late])}
+    gain, none = compare(arms["fresh"], arms["lag"]), compare(arms["fresh"], arms["fresh"])
+    region = Region(
+        7, "p", 8, "lag", gain, "this-step", gain, "lag", Interval(0.1, 0.08, 0.12), Interval(0.0), ((slow,), (lagged,))
+    )
+    points = (
+        LossPoint(0.0, Interval(0.0), "this-step", gain),
+        LossPoint(0.1, Interval(0.05), "this-step", none),
+        LossPoint(0.4, Interval(0.2), "this-step", compare(arms["fresh"], arms["late"])),
+    )
+    axes = [LossAxis(region, points)]
+    told = [(mark.winner, mark.told, mark.lost) for mark in loss_marks(axes)]
+    assert told == [("a lag placement", True, 0.0), ("this-step", False, 5.0), ("this-step", True, 20.0)]
+    (contour,) = loss_contours(axes)
+    assert (contour.concurrencies, contour.affordable, contour.low, contour.high) == ((8,), (10.0,), (8.0,), (12.0,))
+    assert [trace.name for trace in draw_loss_map(axes).data] == [
+        "a lag placement",
+        "this-step",
+        "static",
+        "can afford",
+    ]
 
 
 def test_lag_figures():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from simtool.report.answers.markdown import microseconds, table
 from simtool.study.answers import TraceAnswers
 from simtool.study.break_even import Interval
 from simtool.study.claims import Chain, Fill, Hoist, fill_cost, hoist_cost, overlap_chain, resolved
 from simtool.study.regions import Region
-from simtool.units import NS_PER_US, format_ns
+from simtool.units import format_ns
 
 _PROBED = 32  # the concurrency of the pull request's probe
 _WHERE = ("machine", "SL", "concurrency")
@@ -52,41 +53,43 @@ def claim_c(answers: Sequence[TraceAnswers]) -> str:
 
 
 def _verdict_a(found: Sequence[Hoist]) -> str:
-    costly, gains = _count([each.cost for each in found], 1), _count([each.cost for each in found], -1)
-    shares = sorted(each.share for each in found)
-    middle = shares[len(shares) // 2]
-    answer = "**No.**" if costly > len(found) / 2 else "**Mostly.**" if costly else "**Yes**, as far as this can tell."
+    told = _Told.of([each.cost for each in found])
+    if told.longer > len(found) / 2:
+        answer = "**No.**"
+    elif told.longer:
+        answer = "**Not everywhere.**"
+    else:
+        answer = "**No cost is told from zero here**, which does not show that there is none."
     return (
-        f"{answer} The hoist makes the step longer in {costly} of {len(found)} settings and shorter in {gains}; in the "
-        f"median setting the step pays {middle:.0%} of the decision's own time. `write_context` ends every step with a "
-        "sync, so the device has nothing left when the next step begins: what the host does before `launch_draft` is "
-        "not hidden by anything. The same decision behind the launch (lag-overlap-late) runs while the draft does."
+        f"{answer} The hoist makes the step {told}. {_examples([(each.region, each.cost) for each in found])} "
+        "`write_context` ends every step with a sync, so the device has nothing left when the next step begins: what "
+        "the host does before `launch_draft` delays the draft. The same decision behind the launch (lag-overlap-late) "
+        "runs while the draft does."
     )
 
 
 def _verdict_b(found: Sequence[Fill]) -> str:
-    gains, losses = _count([each.cost for each in found], -1), _count([each.cost for each in found], 1)
+    told = _Told.of([each.cost for each in found])
+    gain = "pays in some settings" if told.shorter else "is not shown to pay in any setting"
     return (
-        "**No**: only the gather and the scatter need this step's tokens. lag-overlap-index is legal, emits the same "
-        f"tokens, shortens the step in {gains} of {len(found)} settings and lengthens it in {losses}. Where the draft "
-        "outlasts the host's work the whole fill is hidden anyway; where the host is the bottleneck one op more costs."
+        "**It need not be**: only the gather and the scatter need this step's tokens, and lag-overlap-index, which "
+        f"builds the index lists early, is legal and emits the same tokens. That it {gain}: it makes the step {told}. "
+        f"{_examples([(each.region, each.cost) for each in found])}"
     )
 
 
 def _verdict_c(found: Sequence[Chain]) -> str:
-    shorter = [each for each in found if resolved(each.total) < 0]
-    waste = sum(each.no_waste.mean for each in shorter)
-    overlap = sum(each.overlap.mean for each in shorter)
-    hoist = sum(each.hoist.mean for each in shorter)
-    text = f"lag-overlap's step is shorter than lag's in {len(shorter)} of {len(found)} settings"
-    if not shorter:
-        return f"{text}, so there is no gain to take apart."
-    count = len(shorter) * NS_PER_US
+    total = _Told.of([each.total for each in found])
+    parts = (
+        ("not building the dense batch that a prune throws away", [each.no_waste for each in found]),
+        ("building before `launch_sample`", [each.overlap for each in found]),
+        ("hoisting the decision", [each.hoist for each in found]),
+    )
+    apart = "; ".join(f"{name}: {_Told.of(costs)}" for name, costs in parts)
     return (
-        f"{text}. There, on average, leaving out the dense batch that a prune throws away changes it by "
-        f"{waste / count:+.0f} us, building before `launch_sample` by {overlap / count:+.0f} us, and hoisting the "
-        f"decision by {hoist / count:+.0f} us. lag already hides its build: no sync stands between `launch_draft` and "
-        "`fill`, so the host builds while the device drafts, inside run_validate or not."
+        f"Against lag, lag-overlap's step is {total}. {_examples([(each.region, each.total) for each in found])} "
+        f"Its three moves apart, each making the step: {apart}. lag already hides its build: no sync stands between "
+        "`launch_draft` and `fill`, so the host builds while the device drafts, inside run_validate or not."
     )
 
 
@@ -103,8 +106,34 @@ def _beside_the_probe(answers: Sequence[TraceAnswers], found: Sequence[Chain]) -
     )
 
 
-def _count(costs: Sequence[Interval], side: int) -> int:
-    return sum(resolved(cost) == side for cost in costs)
+@dataclass(frozen=True)
+class _Told:
+    """How many of the settings have an interval on either side of zero, and how many span it."""
+
+    longer: int
+    shorter: int
+    settings: int
+
+    @classmethod
+    def of(cls, costs: Sequence[Interval]) -> _Told:
+        sides = [resolved(cost) for cost in costs]
+        return cls(sides.count(1), sides.count(-1), len(sides))
+
+    def __str__(self) -> str:
+        untold = self.settings - self.longer - self.shorter
+        return (
+            f"longer in {self.longer} of {self.settings} settings, shorter in {self.shorter}, not told from zero in "
+            f"{untold}"
+        )
+
+
+def _examples(costs: Sequence[tuple[Region, Interval]]) -> str:
+    """The figure of every machine, with its interval, at the concurrency of the probe or the largest below it."""
+    at = max(
+        (r.concurrency for r, _ in costs if r.concurrency <= _PROBED), default=max(r.concurrency for r, _ in costs)
+    )
+    told = [f"{r.profile} (SL {r.sl}) {microseconds(cost)}" for r, cost in costs if r.concurrency == at]
+    return f"At concurrency {at}: {', '.join(told)}."
 
 
 def _where(region: Region) -> tuple[str, str, str]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from simtool.report.answers import claims, lags, winners
+from simtool.report.answers import claims, lags, losses, winners
 from simtool.report.answers.markdown import command, table
 from simtool.study.answers import TraceAnswers
 from simtool.study.arms import ARMS
+from simtool.study.cells import caveats_of
 
 _IN_PLACE = "docs/placements/lag-in-place.toml"
 
@@ -30,8 +31,17 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         f"- {name}: {text.partition(_BLANK)[0]}"
         for name, text in zip(_SHORT, (won, hoisted, filled, hidden), strict=True)
     )
+    stale = ",".join(f"{loss:g}" for loss in (0.0, *first.plan.losses))
     sections = [
         ("Which placement wins where?", won, swept),
+        (
+            "Acceptance loss as an axis of its own",
+            losses.loss_axis(answers),
+            command(
+                f"simtool sweep {at} --seeds {first.plan.seeds} --concurrency {grid} \\",
+                f"    {arms} --stale-loss {stale} --out losses.parquet",
+            ),
+        ),
         ("(a) Does hoisting decide above the draft launch cost nothing?", hoisted, swept),
         ("(b) Must the fill stay serial?", filled, swept),
         (
@@ -75,10 +85,15 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         ),
     ]
     body = "\n".join(f"## {title}\n\n{text}\n{how}" for title, text, how in sections)
-    return f"{_TITLE}\n\n{_method(answers, rebuilt_by)}\n## In short\n\n{short}\n\n{body}"
+    caveats = f"{_SHORT_HEAD}\n\n{short}\n\n## How, and what it rests on"
+    return f"{_TITLE}\n\n{caveats}\n\n{_method(answers, rebuilt_by)}\n{_caveats(answers)}\n{body}"
 
 
 _TITLE = "# Answers to the pull request's questions"
+_SHORT_HEAD = (
+    "## In short\n\nAll **modeled**, none of it measured; brackets hold 95 % intervals, and where one spans zero the "
+    "difference is *not told from zero*, which is not the same as none."
+)
 _BLANK = "\n\n"
 _SHORT = ("winners", "(a) hoisting the decision", "(b) a serial fill", "(c) hiding the build")
 _HONEST = (
@@ -98,15 +113,41 @@ def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
     )
     return (
         "Every figure here is **modeled**: a replay of recorded outcomes at calibrated or constructed costs, in a "
-        f"closed loop, over decode steps at full occupancy. Rebuilt by:\n\n{command(rebuilt_by)}\n"
+        "closed loop, averaged over decode steps at the full batch (the steady tok/s of `simtool replay`; its mean "
+        "step is over all decode steps), with the profile's predictor in the controller. Rebuilt by:\n\n"
+        f"{command(rebuilt_by)}\n"
         f"{sources}. Each slot serves {plan.waves} requests (eight at least); when the trace has too few, its requests "
         f"are queued again. Outputs are short ({_lengths(answers)}): the first steps of every request, which a lag "
         "verifies at full width, weigh more here than in long answers.\n\n"
-        f"Intervals are 95 %. Calibrated machines: {plan.seeds} noise seeds, the same draws under every placement, "
-        "paired t. The constructed machine has no noise: its intervals come from its steps. Neither covers other "
-        "prompts or the error of the costs themselves.\n\n"
+        f"Intervals are 95 %. {_intervals(answers)} The constructed machine has neither noise nor a fit: its intervals "
+        "come from its steps, and say nothing about the figures that it was made from. None covers other prompts, "
+        "another day's machine, or what the cost model leaves out. The tornado and the break-even table are replays "
+        "without noise, hence without intervals.\n\n"
         + table(("machine", "host/device time", "what it is"), list(dict.fromkeys(rows)))
     )
+
+
+def _intervals(answers: Sequence[TraceAnswers]) -> str:
+    plan = answers[0].plan
+    same = f"Calibrated machines: {plan.seeds} seeds, the same draws under every placement, paired;"
+    if any(region.refitted for each in answers for region in each.regions):
+        return (
+            f"{same} each seed also has costs of its own, refitted to resampled blocks of recorded steps, so that the "
+            "intervals (t, on the spread of the draws) cover the error of the fit besides the noise."
+        )
+    return f"{same} they cover noise only, not the error of the fit."
+
+
+def _caveats(answers: Sequence[TraceAnswers]) -> str:
+    """The warnings of the replays, machine by machine, in the words of `simtool replay`."""
+    lines = []
+    for each in answers:
+        for machine in each.machines:
+            mine = [region for region in each.regions if region.profile == machine.profile.name]
+            told = caveats_of(cell for region in mine for found in region.cells for cell in found)
+            name = f"{machine.profile.name} (SL {each.sl})"
+            lines += [f"- {name}: {line}" for line in (*machine.profile.provenance.warnings, *told.lines())]
+    return "What the replays warn of:\n\n" + "\n".join(lines or ["- nothing"]) + "\n"
 
 
 def _lengths(answers: Sequence[TraceAnswers]) -> str:

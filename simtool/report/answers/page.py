@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from simtool.report.break_even import draw_break_even
 from simtool.report.lag_effect import draw_by_position, draw_loss, draw_persistence
+from simtool.report.loss_map import draw_loss_map
 from simtool.report.page import Page, Section
 from simtool.report.region_map import draw_region_map
 from simtool.report.tornado import draw_tornado
@@ -27,6 +28,11 @@ def _sections(answers: Sequence[TraceAnswers]) -> Iterator[Section]:
         draw_region_map(every, [arm.name for arm in ARMS]),
     )
     for each in answers:
+        yield Section(
+            f"Who wins as decisions on old confidence lose more, SL {each.sl}",
+            "A what-if on top of the outcomes; filled: told from a tie. Dotted: the loss that step times can afford.",
+            draw_loss_map(each.losses),
+        )
         for machine, points in each.break_evens:
             yield Section(
                 f"How much acceptance a lag may cost: {machine.profile.name}, SL {each.sl}",

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from simtool.report.answers.markdown import percent, share, table
 from simtool.study.answers import TraceAnswers
+from simtool.study.regions import Region
 from simtool.units import NS_PER_US, format_ns
+
+_MODERATE = 32  # the concurrency of the pull request's probe
 
 
 def headline(answers: Sequence[TraceAnswers]) -> str:
@@ -34,11 +37,20 @@ def headline(answers: Sequence[TraceAnswers]) -> str:
         "machine", "host/device", "SL", "concurrency", "winner", "over this-step", "over the next",
         "a lag can afford to lose", "it loses",
     )  # fmt: skip
+    at = max((r.concurrency for r in every if r.concurrency <= _MODERATE), default=every[0].concurrency)
+    there = "; ".join(_in_words(region) for region in every if region.concurrency == at)
     return (
-        f"Settings won, of {len(every)}: {told}. A tie: the interval of the winner's lead over the next spans zero. "
+        f"Settings won, of {len(every)}: {told}. At concurrency {at}: {there}. A tie: the interval of the winner's "
+        "lead over the next spans zero. "
         '"Can afford to lose" is the share of tokens per step at which this-step or static would overtake the best '
         'placement with a lag; "it loses" is what the replay of these outcomes shows.\n\n' + table(heads, rows)
     )
+
+
+def _in_words(region: Region) -> str:
+    lead = f"{percent(region.lead)} over {region.runner_up}"
+    verdict = f"{region.winner} not told from {region.runner_up}" if region.tied else f"{region.winner}, {lead}"
+    return f"{region.profile} (SL {region.sl}) {verdict}"
 
 
 def found_by_search(answers: Sequence[TraceAnswers]) -> str:
@@ -61,7 +73,8 @@ def found_by_search(answers: Sequence[TraceAnswers]) -> str:
     return (
         f"{tried.enumerated} orders are legal at no decision, lag 0 and lag 1; {len(tried.placements)} were replayed. "
         "The others differ from one of those only behind `read_tokens`, where the device has nothing left and every op "
-        f"runs alone, so their sum is the same.{notes}\n\n"
+        "runs alone, so their sum is the same. The best of many is flattered by having been chosen, which no interval "
+        f"here covers.{notes}\n\n"
         + table(("machine", "SL", "concurrency", "order", "over lag-overlap", "why"), rows)
         + f"\n{listed}\n"
     )

@@ -1,0 +1,62 @@
+"""What a replay's figures rest on and do not show: one wording for a single replay and for studies of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Beyond:
+    """Work that was priced outside the calibrated sizes. value: of the feature, the farthest out."""
+
+    name: str
+    feature: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def excess(self) -> float:
+        """How far outside it is, in the feature's unit."""
+        return max(self.low - self.value, self.value - self.high)
+
+    def __str__(self) -> str:
+        return f"{self.name} at {self.value:g} {self.feature} (calibrated {self.low:g} to {self.high:g})"
+
+
+@dataclass(frozen=True)
+class Caveats:
+    """sentences: about the source and its outcomes. changes: what-ifs and stand-ins among the costs, and what-if
+    losses of acceptance.
+    """
+
+    sentences: tuple[str, ...] = ()
+    beyond: tuple[Beyond, ...] = ()
+    changes: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """Return the warnings, a sentence each."""
+        priced = [f"priced beyond the calibrated sizes: {'; '.join(map(str, self.beyond))}"] if self.beyond else []
+        return [*self.sentences, *priced, *(f"what-if: {change}" for change in self.changes)]
+
+
+def farthest(found: Iterable[Beyond]) -> tuple[Beyond, ...]:
+    """Return one entry a piece of work and feature: the one farthest out."""
+    worst: dict[tuple[str, str], Beyond] = {}
+    for each in found:
+        known = worst.get((each.name, each.feature))
+        if known is None or each.excess > known.excess:
+            worst[each.name, each.feature] = each
+    return tuple(worst.values())
+
+
+def merged(many: Iterable[Caveats]) -> Caveats:
+    """Return what many replays have to say together.
+
+    Changes that only some of them have are left out: those are what the study varies, not what it rests on.
+    """
+    each = list(many)
+    sentences = dict.fromkeys(sentence for one in each for sentence in one.sentences)
+    shared = [change for change in (each[0].changes if each else ()) if all(change in one.changes for one in each)]
+    return Caveats(tuple(sentences), farthest(beyond for one in each for beyond in one.beyond), tuple(shared))

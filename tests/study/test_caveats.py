@@ -1,0 +1,81 @@
+"""What studies say beside their figures: the warnings of a replay, which steps, what the intervals cover."""
+
+import json
+
+import pytest
+
+from simtool.cli.main import run
+from simtool.replay.caveats import Beyond, Caveats, merged
+from tests.study.test_commands import costs, recorded, told
+
+__all__ = ["recorded"]  # the fixture
+
+
+def test_merged_keeps_the_farthest_and_what_all_share():
+    near, far = Beyond("target", "rows", 20, 1, 8), Beyond("target", "rows", 40, 1, 8)
+    low = Beyond("target", "kv", 3, 10, 90)
+    found = merged([Caveats(("cut",), (near, low), ("a", "decide=0")), Caveats(("cut",), (far,), ("a", "decide=9us"))])
+    assert found == Caveats(("cut",), (far, low), ("a",))
+    assert found.lines() == [
+        "cut",
+        "priced beyond the calibrated sizes: target at 40 rows (calibrated 1 to 8); "
+        "target at 3 kv (calibrated 10 to 90)",
+        "what-if: a",
+    ]
+    assert merged([]).lines() == []
+
+
+@pytest.fixture
+def narrow(recorded, tmp_path):
+    """A profile calibrated on batches of one, so that two at once are beyond it."""
+    source = json.loads((recorded / "p.json").read_text())
+    for work in source["decode"]["device"].values():
+        work["duration"]["ranges"] = {"batch": [1.0, 1.0]}
+    path = tmp_path / "narrow.json"
+    path.write_text(json.dumps(source))
+    return path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sweep", "--out", "OUT"),
+        ("search", "--lag", "1", "--seeds", "0"),
+        ("tornado",),
+        ("break-even", "--decision-us", "0,5"),
+        ("lags",),
+    ],
+)
+def test_studies_warn_in_the_words_of_a_replay(recorded, narrow, capsys, tmp_path, command):
+    here = (recorded / "lag", "--profile", narrow, "--set", "finish=2us")
+    capsys.readouterr()
+    assert run([str(part) for part in ("replay", *here, "--policy", "lag-overlap")]) == 0
+    printed = capsys.readouterr().err.splitlines()
+    (beyond,) = (line.partition(": lag-overlap: ")[2] for line in printed if "priced beyond" in line)
+    name, *options = (str(tmp_path / "s.csv") if part == "OUT" else part for part in command)
+    jobs = () if name == "lags" else ("--jobs", "1")
+    changed = ("--set", "finish=2us") if name in ("sweep", "tornado") else ()
+    assert run([name, str(recorded / "lag"), "--profile", str(narrow), *changed, *options, *jobs]) == 0
+    warned = "\n".join(line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: "))
+    assert "priced beyond the calibrated sizes: " in warned
+    assert all(part in warned for part in beyond.removeprefix("priced beyond the calibrated sizes: ").split("; "))
+    assert ("what-if: finish=2us" in warned) == bool(changed)
+    assert "what-if: decide" not in warned
+
+
+def test_a_sweep_without_noise_is_the_replay_s_steady_throughput(recorded, capsys, tmp_path):
+    rows = told(capsys, "sweep", *costs(recorded), "--policy", "this-step", "--jobs", 1, "--out", tmp_path / "s.csv")
+    (line,) = told(capsys, "replay", *costs(recorded), "--policy", "this-step", "--predictor", "profile")
+    assert rows[0]["tokens_per_s"] == pytest.approx(line["steady_tokens_per_s"])
+    assert "decode steps at the full batch" in rows[0]["basis"]
+
+
+def test_intervals_say_what_they_cover(recorded, capsys, tmp_path):
+    out = ("--policy", "this-step", "--policy", "lag", "--jobs", 1, "--out", tmp_path / "s.csv", "--force")
+    (_, both) = told(capsys, "sweep", *costs(recorded), "--seeds", 3, *out)
+    (_, noise) = told(capsys, "sweep", *costs(recorded), "--seeds", 3, "--noise-only", *out)
+    assert "the error of the fit (3 draws" in both["basis"]
+    assert "noise only (3 seeds), not the error of the fit: --noise-only" in noise["basis"]
+    assert both["gain_low"] <= both["gain"] <= both["gain_high"]
+    assert run(["sweep", *map(str, costs(recorded)), "--seeds", "40", *map(str, out)]) == 2
+    assert "expected at most as many seeds, or --noise-only" in capsys.readouterr().err
