@@ -7,10 +7,11 @@ draw the same noise (common random numbers), so their differences are difference
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 
 import polars as pl
 
@@ -147,12 +148,27 @@ def run_cells(
             found.append(_run_job(job))
             progress(sum(counts[:done]))
         return found
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with _pool(processes) as pool:
         found = []
         for done, cells in enumerate(pool.map(_run_job, jobs, chunksize=4), start=1):
             found.append(cells)
             progress(sum(counts[:done]))
         return found
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes to compute with. Left by an exception, an interrupt too, they end at once, whatever they have to do."""
+    others = set(active_children())
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - others:
+                worker.terminate()
+                worker.join()
+            raise
 
 
 def arm_of(cells: Sequence[Cell], label: str | None = None) -> Arm:
