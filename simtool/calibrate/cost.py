@@ -90,6 +90,13 @@ class Cost:
         refits = tuple(Line(line.intercept_ns + delta_ns, line.per_feature_ns) for line in self.refits)
         return replace(self, intercept_ns=self.intercept_ns + delta_ns, refits=refits)
 
+    def growing(self, feature: str, slope_ns: float) -> Cost:
+        """Return the cost plus a slope in a feature that it did not have; itself when the slope is 0."""
+        if not slope_ns:
+            return self
+        refits = tuple(Line(line.intercept_ns, {**line.per_feature_ns, feature: slope_ns}) for line in self.refits)
+        return replace(self, per_feature_ns={**self.per_feature_ns, feature: slope_ns}, refits=refits)
+
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
         return {

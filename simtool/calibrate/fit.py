@@ -5,6 +5,7 @@ ops that no single placement runs, and sizes that no single one reaches.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,13 +13,15 @@ from simtool import __version__
 from simtool.calibrate.cost import FREE, Cost
 from simtool.calibrate.linear import Observation, fit_cost
 from simtool.calibrate.observe import Observations, Table
+from simtool.calibrate.past import shared_slope, told_apart, without
 from simtool.calibrate.predictor import fit_predictor
 from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.calibrate.resample import Resample, resamples
 from simtool.calibrate.steps import read_steps
 from simtool.errors import ProfileError
 from simtool.step.buckets import GraphBuckets
-from simtool.step.ops import CATALOGUE, DeviceWork, Op
+from simtool.step.history import DEVICE_LULL, HOST_LULL
+from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
 from simtool.trace.bundle import Bundle
 
 #: For a bundle that does not tell: on a CPU one device process runs all three lanes in order, elsewhere each lane is
@@ -80,17 +83,33 @@ class Fitter:
     def steps(self, seen: Observations, kind: str) -> StepCosts:
         """Return the costs of prefill or decode steps."""
         host = {op: self._host(seen, kind, CATALOGUE[op]) for seen_kind, op in seen.pre if seen_kind == kind}
+        slope = shared_slope(seen.queue.values(), DEVICE_LULL)
+        queue: Table = defaultdict(list)
+        queue.update({key: [without(o, DEVICE_LULL, slope) for o in values] for key, values in seen.queue.items()})
         device = {
-            work: WorkCost(self.cost(values, _WORKS[work].features), self._constant(seen.queue, (kind, work), (kind,)))
+            work: WorkCost(
+                self._duration(_WORKS[work], values),
+                self._constant(queue, (kind, work), (kind,)).growing(DEVICE_LULL, slope),
+            )
             for (seen_kind, work), values in seen.duration.items()
             if seen_kind == kind
         }
         return StepCosts(host, device)
 
+    def _after(self, observations: Sequence[Observation], features: Sequence[str], past: str) -> Cost:
+        """The cost, with what ran before among its features where the recordings tell what that does."""
+        return self.cost(observations, (*features, past) if told_apart(observations, features, past) else features)
+
+    def _duration(self, work: DeviceWork, observations: Sequence[Observation]) -> Cost:
+        """Uploads and copies are slow after long work of another kind; kernels are too long for it to show."""
+        if work.lane is Lane.COMPUTE:
+            return self.cost(observations, work.features)
+        return self._after(observations, work.features, DEVICE_LULL)
+
     def _host(self, seen: Observations, kind: str, op: Op) -> HostCost:
         key = (kind, op.name)
         launches = {work.name: self._constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
-        pre = self.cost(seen.pre[key], op.features)
+        pre = self._after(seen.pre[key], op.features, HOST_LULL)
         if not op.blocks:
             return HostCost(pre, launches=launches)
         post = self.cost(seen.post[key], op.features)

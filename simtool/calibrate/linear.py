@@ -18,6 +18,7 @@ from scipy.optimize import nnls
 
 from simtool.calibrate.cost import Cost, Line, Quality
 from simtool.calibrate.resample import Resample
+from simtool.step.history import HISTORY
 
 _FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
 _PASSES = 30
@@ -42,7 +43,7 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str], resam
     """Return the cost of work whose duration grows with `features`; needs one observation or more, in time order.
 
     resamples: what to fit again, for the cost's refits. A feature that never varied cannot be told from the intercept:
-    its share stays there, and `ranges` says so.
+    its share stays there, and `ranges` says so. History has no range: it is bounded, and no size to extrapolate in.
     """
     values = np.array([observation.value_ns for observation in observations], dtype=np.float64)
     columns = np.array([[o.features[name] for name in features] for o in observations], dtype=np.float64)
@@ -55,7 +56,7 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str], resam
         whole.intercept_ns,
         whole.per_feature_ns,
         _centred(residuals[-_MAX_RESIDUALS:]),
-        {name: (float(c.min()), float(c.max())) for name, c in zip(features, columns.T, strict=True)},
+        {n: (float(c.min()), float(c.max())) for n, c in zip(features, columns.T, strict=True) if n not in HISTORY},
         _quality(columns, values, residuals),
         tuple(lines),
     )

@@ -15,6 +15,7 @@ import numpy as np
 
 from simtool.calibrate.linear import Observation
 from simtool.calibrate.steps import OpRecord, StepRecord, WorkRecord
+from simtool.step.history import ExecutorPast, HostPast
 
 #: Observations by the kind of step and the names of op and device work.
 Table = defaultdict[tuple[str, ...], list[Observation]]
@@ -25,7 +26,7 @@ _LATE_LAUNCH = 0.95
 class Start:
     """When one piece of device work started, and what it may have waited for. Times in ns.
 
-    busy_until_ns: when its executor, and the work whose data it needs, were done.
+    busy_until_ns: when its executor, and the work whose data it needs, were done. past: of its executor.
     """
 
     key: tuple[str, str, str]
@@ -33,11 +34,22 @@ class Start:
     pre_end_ns: int
     busy_until_ns: int
     start_ns: int
+    end_ns: int
+    past: ExecutorPast
     step: StepRecord
 
-    def observed(self, since_ns: int) -> Observation:
-        """Return how long after `since_ns` it started."""
-        return Observation(self.start_ns - since_ns, self.step.features, self.step.start_ns)
+    def launched(self) -> Observation:
+        """Return how long after the op's busy time it started."""
+        return Observation(self.start_ns - self.pre_end_ns, self.step.features, self.step.start_ns)
+
+    def queued(self) -> Observation:
+        """Return how long after the work before it started."""
+        return Observation(self.start_ns - self.busy_until_ns, self.past.behind(), self.step.start_ns)
+
+    def lasted(self) -> Observation:
+        """Return how long it took."""
+        features = {**self.step.features, **self.past.at(self.start_ns)}
+        return Observation(self.end_ns - self.start_ns, features, self.step.start_ns)
 
 
 @dataclass
@@ -54,9 +66,10 @@ class Observations:
 
     def add_run(self, steps: list[StepRecord], arrivals_ns: Iterable[int], executors: Mapping[str, str]) -> None:
         """Add one recorded run, in time order. A gap in which a request arrived may be sleep, and is left out."""
+        past = HostPast()
         for step in steps:
             for op in step.ops:
-                self._add_host(step, op)
+                self._add_host(step, op, past)
         self._add_starts(_starts(steps, executors))
         arrivals = np.sort(np.fromiter(arrivals_ns, dtype=np.int64))
         for before, after in pairwise(steps):
@@ -64,16 +77,16 @@ class Observations:
             if first == last and after.step == before.step + 1:
                 self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}, before.start_ns))
 
-    def _add_host(self, step: StepRecord, record: OpRecord) -> None:
+    def _add_host(self, step: StepRecord, record: OpRecord, past: HostPast) -> None:
         def seen(value_ns: int) -> Observation:
             return Observation(value_ns, step.features, step.start_ns)
 
         key = (step.kind, record.op.name)
-        self.pre[key].append(seen(record.pre_end_ns - record.start_ns))
-        for work in record.works:
-            self.duration[step.kind, work.name].append(seen(work.end_ns - work.start_ns))
+        busy_ns = record.pre_end_ns - record.start_ns
+        self.pre[key].append(Observation(busy_ns, {**step.features, **past.features()}, step.start_ns))
         if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not record.works:
             return
+        past.waited_ns = record.wait_end_ns - record.wait_start_ns
         self.post[key].append(seen(record.end_ns - record.wait_end_ns))
         done_ns = record.works[-1].end_ns
         if done_ns > record.wait_start_ns:
@@ -83,8 +96,9 @@ class Observations:
         """Sort starts into those that show the launch (device idle) and those that show the queue (device busy)."""
         queued = []
         for start in starts:
+            self.duration[start.key[0], start.key[2]].append(start.lasted())
             if start.busy_until_ns <= start.op_start_ns:
-                self.launch[start.key].append(start.observed(start.pre_end_ns))
+                self.launch[start.key].append(start.launched())
             else:
                 queued.append(start)
         late = {key: np.quantile([o.value_ns for o in seen], _LATE_LAUNCH) for key, seen in self.launch.items()}
@@ -92,22 +106,24 @@ class Observations:
             kind, op, work = start.key
             offset = late.get(start.key, max((v for k, v in late.items() if k[:2] == (kind, op)), default=0.0))
             if start.busy_until_ns >= max(start.op_start_ns, start.pre_end_ns + offset):
-                self.queue[kind, work].append(start.observed(start.busy_until_ns))
+                self.queue[kind, work].append(start.queued())
 
 
 def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start]:
     starts = []
-    free: dict[str, int] = defaultdict(int)
+    pasts: dict[str, ExecutorPast] = defaultdict(ExecutorPast)
     for step in steps:
         giver: dict[str, WorkRecord] = {}
         for record in step.ops:
             after = [giver[need].end_ns for need in record.op.needs if need in giver]
             for work in record.works:
                 executor = executors[work.lane]
-                busy_until = max(free[executor], *after, 0)
+                past = pasts[executor]
+                busy_until = max(past.end_ns, *after, 0)
                 key = (step.kind, record.op.name, work.name)
-                starts.append(Start(key, record.start_ns, record.pre_end_ns, busy_until, work.start_ns, step))
-                free[executor] = work.end_ns
+                times = (record.start_ns, record.pre_end_ns, busy_until, work.start_ns, work.end_ns)
+                starts.append(Start(key, *times, past, step))
+                pasts[executor] = ExecutorPast(work.start_ns, work.end_ns)
                 after.append(work.end_ns)
             if record.works:
                 giver.update(dict.fromkeys(record.op.gives, record.works[-1]))

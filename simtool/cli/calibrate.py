@@ -74,7 +74,7 @@ def _latencies(profile: Profile) -> Iterator[tuple[str, list[Cost]]]:
         "idle device starts after the host op",
         [cost for host in steps.host.values() for cost in host.launches.values()],
     )
-    yield "busy device takes the next work", [work.queue for work in steps.device.values()]
+    yield "busy device takes the next work, after short work", [work.queue for work in steps.device.values()]
 
 
 def _latency(what: str, costs: list[Cost]) -> str:

@@ -7,6 +7,9 @@ luck. One draw picks the same point of the recording for every op: a slow spell 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from simtool.calibrate.cost import Cost
 from simtool.calibrate.profile import HostCost, Profile, WorkCost
 from simtool.errors import ProfileError
@@ -16,6 +19,7 @@ from simtool.replay.luck import uniform
 from simtool.replay.scenario import NoiseMode
 from simtool.step.placement import BUILT_IN
 
+_NO_PAST: Mapping[str, float] = MappingProxyType({})
 _BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecutive ones of the recording
 
 
@@ -41,15 +45,15 @@ class Prices:
             raise self._missing(kind, op)
         return costs[name]
 
-    def ns(self, name: str, cost: Cost, plan: StepPlan) -> int:
-        """Return a duration of `name` in this step, never below zero."""
-        return max(0, self.offset_ns(name, cost, plan))
+    def ns(self, name: str, cost: Cost, plan: StepPlan, past: Mapping[str, float] = _NO_PAST) -> int:
+        """Return a duration of `name` in this step, never below zero. past: features of what ran just before."""
+        return max(0, self.offset_ns(name, cost, plan, past))
 
-    def offset_ns(self, name: str, cost: Cost, plan: StepPlan) -> int:
+    def offset_ns(self, name: str, cost: Cost, plan: StepPlan, past: Mapping[str, float] = _NO_PAST) -> int:
         """Return a distance in time, which may be negative."""
         for feature in cost.outside(plan.features):
             self._note(Beyond(name, feature, plan.features[feature], *cost.ranges[feature]))
-        return round(cost.predict(plan.features) + self._residual(cost, plan.key))
+        return round(cost.predict({**plan.features, **past}) + self._residual(cost, plan.key))
 
     @property
     def extrapolated(self) -> tuple[Beyond, ...]:

@@ -13,9 +13,11 @@ from typing import Any
 
 import simpy
 
+from simtool.calibrate.profile import WorkCost
 from simtool.replay.batch import Batch, StepPlan
 from simtool.replay.prices import Prices
 from simtool.replay.recording import HostEvent, Recording, WorkEvent
+from simtool.step.history import ExecutorPast, HostPast
 from simtool.step.ops import Op
 
 _Process = Generator[simpy.Event, Any, None]
@@ -26,9 +28,9 @@ class _Work:
     """Device work under way. ready_ns: launched and picked up. after: work whose results it reads."""
 
     event: WorkEvent
+    plan: StepPlan
+    cost: WorkCost
     ready_ns: int
-    queue_ns: int
-    duration_ns: int
     after: tuple[_Work, ...]
     done: simpy.Event
 
@@ -41,6 +43,7 @@ class World:
         self._env = simpy.Environment()
         self._executors = prices.profile.executors
         self._queues = {name: simpy.Store(self._env) for name in sorted(set(self._executors.values()))}
+        self._past = HostPast()
         self._flow = 0
 
     def run(self) -> None:
@@ -72,7 +75,7 @@ class World:
         self._flow += 1
         event = HostEvent(op.name, self._flow, self._now_ns)
         cost = self._prices.host(plan.kind, op.name)
-        pre_ns = self._prices.ns(op.name, cost.pre, plan)
+        pre_ns = self._prices.ns(op.name, cost.pre, plan, self._past.features())
         works = self._launch(plan, op, pre_ns, [giver[need] for need in op.needs if need in giver])
         if works:
             giver.update(dict.fromkeys(op.gives, works[-1]))
@@ -83,6 +86,7 @@ class World:
             wake_ns = self._prices.ns(op.name, cost.wake, plan) if cost.wake else 0
             yield from self._until(works[-1].event.end_ns + wake_ns)
             event.wait_end_ns = self._now_ns
+            self._past.waited_ns = event.wait_end_ns - event.wait_start_ns
             yield self._env.timeout(self._prices.ns(op.name, cost.post, plan) if cost.post else 0)
         event.end_ns = self._now_ns
         self._recording.add_host(event)
@@ -93,12 +97,11 @@ class World:
         works: list[_Work] = []
         for work in op.works:
             offset_ns = self._prices.offset_ns(op.name, launches[work.name], plan) if work.name in launches else 0
-            cost = self._prices.work(plan.kind, work.name, op.name)
             launched = _Work(
                 WorkEvent(work.name, work.lane.value, self._flow),
+                plan,
+                self._prices.work(plan.kind, work.name, op.name),
                 self._now_ns + max(0, pre_ns + offset_ns),
-                self._prices.ns(work.name, cost.queue, plan),
-                self._prices.ns(work.name, cost.duration, plan),
                 (*after, *works),
                 self._env.event(),
             )
@@ -108,16 +111,20 @@ class World:
 
     def _executor(self, queue: simpy.Store) -> _Process:
         """Run queued work in order, each once it is ready, its inputs are there, and the work before it is done."""
+        past = ExecutorPast()
         while True:
             busy_until_ns = self._now_ns
             work: _Work = yield queue.get()
             for earlier in work.after:
                 yield earlier.done
                 busy_until_ns = max(busy_until_ns, earlier.event.end_ns)
-            yield from self._until(max(work.ready_ns, busy_until_ns + work.queue_ns))
+            name = work.event.name
+            queue_ns = self._prices.ns(name, work.cost.queue, work.plan, past.behind())
+            yield from self._until(max(work.ready_ns, busy_until_ns + queue_ns))
             work.event.start_ns = self._now_ns
-            yield self._env.timeout(work.duration_ns)
+            yield self._env.timeout(self._prices.ns(name, work.cost.duration, work.plan, past.at(self._now_ns)))
             work.event.end_ns = self._now_ns
+            past = ExecutorPast(work.event.start_ns, work.event.end_ns)
             self._recording.add_work(work.event)
             work.done.succeed()
 

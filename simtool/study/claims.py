@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simtool.step.features import DecodeShape
+from simtool.step.history import HostPast
 from simtool.study.break_even import Interval, interval
 from simtool.study.cells import Cell
 from simtool.study.machines import Machine
@@ -57,7 +58,7 @@ def hoist_cost(region: Region, machine: Machine) -> Hoist:
     """Answer claim (a) at one point."""
     batch = region.concurrency
     shape = DecodeShape(region.sl, region.sl, [0] * batch, [region.sl] * batch, [1] * batch)
-    decide_ns = machine.profile.decode.host["decide"].pre.predict(shape.features())
+    decide_ns = machine.profile.decode.host["decide"].pre.predict({**shape.features(), **HostPast().features()})
     return Hoist(region, _difference(region, "lag-overlap-late", "lag-overlap"), decide_ns)
 
 

@@ -33,13 +33,18 @@ class Sequence:
 
 @dataclass
 class Timeline:
-    """steps: (kind, start, end). events: (step, op, lane, start, end, wait_start, wait_end). tokens: per decode row."""
+    """waited: the host's last wait. last: executor -> (start, end) of its last work.
+
+    steps: (kind, start, end). events: (step, op, lane, start, end, wait_start, wait_end). tokens: per decode row.
+    """
 
     steps: list[tuple[str, int, int]] = field(default_factory=list)
     events: list[tuple[int, str, str, int, int, int | None, int | None]] = field(default_factory=list)
     rows: list[tuple[int, str, int, int, int, int, bool]] = field(default_factory=list)
     host: int = 0
     free: dict[str, int] = field(default_factory=dict)
+    waited: int = 0
+    last: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
 def evaluate(
@@ -119,6 +124,11 @@ def pick(slot: str, pruned: bool) -> str:
     return first if pruned or not second else second
 
 
+def doublings(time_ns: int) -> float:
+    """Of a tenth of a millisecond, from 0 on."""
+    return math.log2((time_ns + 1e5) / 1e5)
+
+
 def price(line: Line, sizes: dict[str, float]) -> int:
     return round(line.base + sum(slope * sizes[name] for name, slope in line.slopes.items()))
 
@@ -128,14 +138,18 @@ def run_ops(line, kind, names, costs, sizes, executors):
     made: dict[str, int] = {}  # datum -> when the device work that makes it ends
     for name in names:
         op, start = CATALOGUE[name], line.host
-        pre_end = start + price(costs.pre[kind, name], sizes)
+        pre_end = start + price(costs.pre[kind, name], {**sizes, "host_lull": doublings(line.waited)})
         inputs = max([made[need] for need in op.needs if need in made], default=0)
         for work in op.works:
             executor = executors[work.lane]
             launched = max(start, pre_end + price(costs.launch.get((kind, name, work.name), Line()), {}))
-            behind = max(line.free[executor], inputs) + price(costs.queue.get((kind, work.name), Line()), {})
+            began, ended = line.last.get(executor, (None, None))
+            past = {"device_lull": 0.0 if began is None else doublings(ended - began)}
+            behind = max(line.free[executor], inputs) + price(costs.queue.get((kind, work.name), Line()), past)
             work_start = max(launched, behind)
-            inputs = line.free[executor] = work_start + price(costs.duration[kind, work.name], sizes)
+            past = {**sizes, "device_lull": 0.0 if began is None else doublings(work_start - began)}
+            inputs = line.free[executor] = work_start + price(costs.duration[kind, work.name], past)
+            line.last[executor] = work_start, inputs
             line.events.append((step, work.name, work.lane.value, work_start, inputs, None, None))
         if op.works:
             made.update(dict.fromkeys(op.gives, inputs))
@@ -143,6 +157,7 @@ def run_ops(line, kind, names, costs, sizes, executors):
         if op.blocks:
             wait_start = pre_end
             wait_end = max(wait_start, inputs + price(costs.wake.get((kind, name), Line()), {}))
+            line.waited = wait_end - wait_start
             line.host = wait_end + price(costs.post.get((kind, name), Line()), sizes)
         line.events.append((step, name, "host", start, line.host, wait_start, wait_end))
     line.steps.append((kind, begin, line.host))

@@ -13,7 +13,15 @@ from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, with_lag
 from tests.replay.maxplus import evaluate
-from tests.replay.synthetic import ONE_DEVICE, STREAMS, profile_of, random_costs, random_work, source_bundle
+from tests.replay.synthetic import (
+    ONE_DEVICE,
+    STREAMS,
+    profile_of,
+    random_costs,
+    random_work,
+    source_bundle,
+    with_history,
+)
 
 PLACEMENTS = {**BUILT_IN, "lag-2": with_lag(BUILT_IN["lag"], 2), "overlap-3": with_lag(BUILT_IN["lag-overlap"], 3)}
 EXECUTORS = (ONE_DEVICE, STREAMS, {"prepare": "copies", "compute": "compute", "copy": "copies"})
@@ -34,9 +42,14 @@ CONTROLLERS = (
     concurrency=st.integers(1, 4),
     controller=st.sampled_from(CONTROLLERS),
     spread_ns=st.sampled_from((0, 3_000, 100_000)),
+    history=st.booleans(),
 )
-def test_agrees_with_the_recurrence(seed, name, executors, drafts, requests, concurrency, controller, spread_ns):
+def test_agrees_with_the_recurrence(
+    seed, name, executors, drafts, requests, concurrency, controller, spread_ns, history
+):
     work, costs, placement = random_work(seed, drafts, requests), random_costs(seed), PLACEMENTS[name]
+    if history:  # costs that depend on what ran just before
+        costs = with_history(costs, seed)
     asked = tuple(replace(one, arrival_ns=i * spread_ns) for i, one in enumerate(work.requests))
     work = replace(work, requests=asked)
     expected = evaluate(work, costs, placement, executors, concurrency, controller)

@@ -1,0 +1,51 @@
+"""What ran just before, as cost features: how long the host's last wait was, and the executor's last work.
+
+Code that runs after a long pause, or after long work of another kind, finds cold caches and a core that has slept.
+The costs that grow with that grow with its logarithm (docs/log.md). A recording and a replay both come here for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+#: Of a host op: the length of the last wait that ended before it began.
+HOST_LULL = "host_lull"
+#: Of device work: the time since its executor last took up work. Of the distance behind it: how long that work took.
+DEVICE_LULL = "device_lull"
+HISTORY = (HOST_LULL, DEVICE_LULL)
+
+_UNIT_NS = 100_000  # about where the effect sets in; predictions hardly change with 0.3 or 1 ms (docs/log.md)
+
+
+def lull(time_ns: int) -> float:
+    """Return the feature of a time in ns: 0 for none, 1 for 0.1 ms, and one more for each doubling far above it."""
+    return math.log2(1 + time_ns / _UNIT_NS)
+
+
+@dataclass
+class HostPast:
+    """waited_ns: how long the host's last wait was; 0 before the first."""
+
+    waited_ns: int = 0
+
+    def features(self) -> Mapping[str, float]:
+        """Return the features of an op that begins now."""
+        return {HOST_LULL: lull(self.waited_ns)}
+
+
+@dataclass
+class ExecutorPast:
+    """The last work of an in-order executor, in ns; none before the first."""
+
+    start_ns: int | None = None
+    end_ns: int = 0
+
+    def behind(self) -> Mapping[str, float]:
+        """Return the features of the distance at which the next work follows this one."""
+        return {DEVICE_LULL: 0.0 if self.start_ns is None else lull(self.end_ns - self.start_ns)}
+
+    def at(self, start_ns: int) -> Mapping[str, float]:
+        """Return the features of work that starts at `start_ns`."""
+        return {DEVICE_LULL: 0.0 if self.start_ns is None else lull(start_ns - self.start_ns)}
