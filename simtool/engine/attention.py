@@ -59,7 +59,7 @@ class CachedAttention:
     def __init__(self, cache: KVCache, mapping: Tensor, groups: RowGroups) -> None:
         """`mapping`: [W] flat cache index of each new row."""
         self._cache, self._mapping, self._groups = cache, mapping, groups
-        self._bias = length_bias(groups.lengths, groups.max_length, cache.dtype)
+        self._bias: Tensor | None = None
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
         """Attend; shapes as in `layers.Attend`."""
@@ -69,6 +69,9 @@ class CachedAttention:
         padded = q
         if groups.places is not None:
             padded = q.new_zeros(groups.lengths.numel(), *q.shape[1:]).index_copy_(0, groups.places, q)
+        if self._bias is None:  # the first layer tells how many query heads share a kv head; the others take its bias
+            lengths = groups.lengths.repeat(1, q.shape[1] // k.shape[1])
+            self._bias = length_bias(lengths, groups.max_length, self._cache.dtype)
         out = masked_attention(padded.view(*groups.lengths.shape, *q.shape[1:]), keys, values, self._bias).flatten(0, 1)
         return out if groups.places is None else out.index_select(0, groups.places)
 
@@ -128,24 +131,23 @@ class PlainKernels:
 
 
 def length_bias(lengths: Tensor, max_length: int, dtype: torch.dtype) -> Tensor:
-    """[G, w] lengths -> [G, w, max_length]: 0 where a row may look and -inf beyond; made once for all layers."""
+    """[G, w] lengths -> [G, w, max_length]: 0 where a row may look and -inf beyond."""
     beyond = torch.arange(max_length, device=lengths.device) >= lengths[..., None]
-    return torch.zeros(beyond.shape, dtype=dtype, device=lengths.device).masked_fill(beyond, -torch.inf)
+    return torch.zeros(beyond.shape, dtype=dtype, device=lengths.device).masked_fill_(beyond, -torch.inf)
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """q [G, w, heads, hd] over k, v [G, L, kv_heads, hd], scores plus bias [G, w, L] -> [G, w, heads, hd].
+    """q [G, w, heads, hd] over k, v [G, L, kv_heads, hd] -> [G, w, heads, hd].
 
     The query heads that share a kv head become rows of one matrix, so keys and values are never repeated.
+    bias: added to the scores, [G, heads / kv_heads * w, L], once for each of those heads.
     """
     groups, width, heads, size = q.shape
     kv_heads = k.shape[2]
     repeat = heads // kv_heads
     folded = q.view(groups, width, kv_heads, repeat, size).permute(0, 2, 3, 1, 4)
     folded = folded.reshape(groups, kv_heads, repeat * width, size)
-    out = functional.scaled_dot_product_attention(
-        folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias.repeat(1, repeat, 1)[:, None]
-    )
+    out = functional.scaled_dot_product_attention(folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias[:, None])
     return out.view(groups, kv_heads, repeat, width, size).permute(0, 3, 1, 2, 4).reshape(groups, width, heads, size)
 
 

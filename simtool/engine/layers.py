@@ -73,9 +73,10 @@ class Attention(nn.Module):
         self.q_norm = RMSNorm(head_dim, eps)
         self.k_norm = RMSNorm(head_dim, eps)
 
-    def queries(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-        """[T, H] -> rotated queries [T, heads, head_dim]."""
-        return self.rotate(self.q_norm(self.q_proj(x).view(-1, self.heads, self.head_dim)), cos, sin)
+    def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """[T, H] -> rotated queries [T, heads, head_dim], and what `keys_values` gives."""
+        queries = self.rotate(self.q_norm(self.q_proj(x).view(-1, self.heads, self.head_dim)), cos, sin)
+        return queries, *self.keys_values(x, cos, sin)
 
     def keys_values(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """[T, H] -> rotated keys and plain values, [T, kv_heads, head_dim] each."""
@@ -117,8 +118,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, index: int, x: Tensor, tables: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """[T, H] -> [T, H]. ``index`` is this layer's place in its model; ``tables`` are cos and sin."""
-        y = self.input_layernorm(x)
-        keys, values = self.self_attn.keys_values(y, *tables)
-        x = x + self.self_attn.output(attend(index, self.self_attn.queries(y, *tables), keys, values))
+        projected = self.self_attn.project(self.input_layernorm(x), *tables)
+        x = x + self.self_attn.output(attend(index, *projected))
         mixed: Tensor = self.mlp(self.post_attention_layernorm(x))
         return x + mixed

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from simtool.engine import npu_attention, npu_layers, npu_ops
+from simtool.engine import cpu_layers, npu_attention, npu_layers, npu_ops
 from simtool.engine.attention import Kernels, PlainKernels, PromptAttention
 from simtool.engine.checkpoint import load_draft, load_target
 from simtool.engine.draft import DraftModel
@@ -224,6 +224,9 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
     target = load_target(spec.target, dtype, device)
     draft = load_draft(spec.draft, target, dtype, device)
     kernels: Kernels = PlainKernels()
+    if kind == "cpu":
+        for model in (target, draft):
+            cpu_layers.fuse(model)
     if kind == "npu":
         kernels = npu_attention.NpuKernels()
         for model in (target, draft):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from simtool.engine.heads import greedy
 from simtool.engine.spec import SamplingConfig
 
 
@@ -89,7 +90,7 @@ class DraftPicker:
     def __call__(self, logits: Tensor) -> Tensor:
         """[B, N, V] -> [B, N], or the next draft's [B, V] -> [B]."""
         if self._config.greedy_draft:
-            tokens = logits.argmax(-1)
+            tokens = greedy(logits)
             weights = functional.one_hot(tokens, logits.shape[-1]).to(_wide(logits).dtype)
         else:
             weights = probabilities(logits, self._config)
@@ -118,7 +119,7 @@ def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verd
     """Accept the drafts that equal the target's likeliest tokens, cut at each prefix: logits [W, V]."""
     drafts = draft_tokens.shape[1]
     rows, prefixes = dense_rows(cu_rows, drafts)
-    chosen = logits.argmax(-1)
+    chosen = greedy(logits)
     tokens = chosen[rows]
     accepted = _leading(draft_tokens == tokens[:, :drafts], prefixes)
     return Verdict(_until(tokens, accepted), accepted, gaps(logits, chosen)[rows])
@@ -153,7 +154,7 @@ def verify_sampled(
 def first_tokens(logits: Tensor, config: SamplingConfig, dice: Dice | None) -> Verdict:
     """The token after each prompt from its last row's logits [B, V]: tokens [B, 1], accepted 0."""
     if dice is None:
-        tokens = logits.argmax(-1)
+        tokens = greedy(logits)
         return Verdict(tokens[:, None], torch.zeros_like(tokens), gaps(logits, tokens)[:, None])
     tokens = draw(probabilities(logits, config), dice.uniform(Purpose.TOKEN, 1).squeeze(1))
     return Verdict(tokens[:, None], torch.zeros_like(tokens))

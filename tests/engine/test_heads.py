@@ -87,3 +87,10 @@ def test_confidence_is_one_linear(rank: int) -> None:
     features = hidden if embedded is None else torch.cat((hidden, embedded), -1)
     assert torch.allclose(head(hidden, embedded), features @ head.proj.weight[0], atol=1e-6)
     assert head.proj.bias is None
+
+
+@pytest.mark.parametrize("vocab", [3, 17, 2048])
+def test_greedy_takes_the_first_of_equals(vocab: int) -> None:
+    logits = torch.randint(0, 3, (9, vocab), generator=torch.Generator().manual_seed(1)).float()
+    first = [row.index(max(row)) for row in logits.tolist()]
+    assert greedy(logits).tolist() == first

@@ -1,7 +1,11 @@
+import copy
+
 import pytest
 import torch
+from torch import nn
 
-from simtool.engine.layers import RMSNorm, rotary_tables, rotate
+from simtool.engine import cpu_layers
+from simtool.engine.layers import DecoderLayer, RMSNorm, rotary_tables, rotate
 
 
 def test_rms_norm_is_computed_wide_and_returned_narrow() -> None:
@@ -32,3 +36,40 @@ def test_scores_depend_on_distance_alone() -> None:
         return (rotate(q, cos[:1], sin[:1]) * rotate(k, cos[1:], sin[1:])).sum().item()
 
     assert score(9, 4) == pytest.approx(score(25, 20), abs=1e-4)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_fused_layers_compute_the_same(bias, dtype) -> None:
+    torch.manual_seed(0)
+    plain = DecoderLayer(24, 40, 4, 2, 6, eps=1e-6, bias=bias).to(dtype).requires_grad_(False)
+    for parameter in plain.parameters():
+        parameter.normal_(std=0.3)
+    fused = copy.deepcopy(plain)
+    cpu_layers.fuse(fused)
+    x = torch.randn(5, 24).to(dtype)
+    tables = rotary_tables(torch.tensor([3, 4, 5, 9, 70]), 6, 100.0, dtype)
+    names = {name: weight.shape for name, weight in fused.named_parameters()}
+    assert names.items() <= {name: weight.shape for name, weight in plain.named_parameters()}.items()
+    tolerance = {} if dtype == torch.float64 else {"atol": 0.1, "rtol": 0.05}
+    for ours, theirs in zip(fused.self_attn.project(x, *tables), plain.self_attn.project(x, *tables), strict=True):
+        torch.testing.assert_close(ours, theirs, **tolerance)
+    for ours, theirs in zip(
+        fused.self_attn.keys_values(x, *tables), plain.self_attn.project(x, *tables)[1:], strict=True
+    ):
+        torch.testing.assert_close(ours, theirs, **tolerance)
+
+    def attend(layer, q, k, v):
+        return q * k.repeat_interleave(2, 1) + v.repeat_interleave(2, 1)
+
+    torch.testing.assert_close(fused(0, x, tables, attend), plain(0, x, tables, attend), **tolerance)
+
+
+def test_fusing_unties_a_head_from_the_embedding_and_changes_no_value() -> None:
+    model = nn.Module()
+    model.embed, model.head = nn.Embedding(7, 3), nn.Linear(3, 7, bias=False)
+    model.head.weight = model.embed.weight
+    cpu_layers.fuse(model)
+    assert torch.equal(model.head.weight, model.embed.weight)
+    assert model.embed.weight.is_contiguous()
+    assert model.head.weight.t().is_contiguous()
