@@ -127,7 +127,8 @@ def test_greedy_outputs_that_differ_are_found(bundles, tmp_path):
     broken = make_bundle(tmp_path / "broken", "lag")
     requests = broken.table("requests").with_columns(pl.lit([1, 2], dtype=pl.List(pl.Int32)).alias("output_ids"))
     found = differences([bundles[0], replace_table(broken, "requests", requests)])
-    assert found == [f"6 greedy outputs of {broken.path} differ from those of {bundles[0].path}"]
+    assert len(found) == 1
+    assert found[0].startswith(f"6 greedy outputs of {broken.path} differ from those of {bundles[0].path}; first r0")
 
 
 def test_other_models_are_found(bundles):
