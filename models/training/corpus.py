@@ -7,7 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 from tokenizers import Tokenizer
+from torch import Tensor
 
 from simtool.engine.prompts import DOMAINS, Document, standard_library
 
@@ -57,6 +59,12 @@ def token_id(tokenizer: Tokenizer, token: str) -> int:
     if found is None:
         raise ValueError(f"the tokenizer has no {token}: train it with models.training.tokenizer")
     return int(found)
+
+
+def broken_ids(tokenizer: Tokenizer) -> Tensor:
+    """bool [V]: ids that are no text by themselves, a byte of a longer character."""
+    size = tokenizer.get_vocab_size()
+    return torch.tensor(["\ufffd" in tokenizer.decode([i], skip_special_tokens=False) for i in range(size)])
 
 
 def encoder(path: Path) -> tuple[Tokenizer, Callable[[str], list[int]]]:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -52,9 +52,26 @@ class BatchCache:
         return out.transpose(1, 2).reshape(-1, groups * kv_heads, size)
 
 
-@torch.inference_mode()
 def continue_greedily(target: TargetModel, prompts: Tensor, length: int) -> Tensor:
     """Prompts [B, P] -> [B, length]: the prompts and the target's greedy tokens after them."""
+    return continue_text(target, prompts, length, lambda logits: logits.argmax(-1))
+
+
+def continue_sampled(
+    target: TargetModel, prompts: Tensor, length: int, temperature: float, rng: torch.Generator
+) -> Tensor:
+    """Prompts [B, P] -> [B, length]: the prompts and tokens drawn from the target at ``temperature`` > 0."""
+
+    def draw(logits: Tensor) -> Tensor:
+        chances = (logits.squeeze(1).float() / temperature).softmax(-1)
+        return torch.multinomial(chances, 1, generator=rng)
+
+    return continue_text(target, prompts, length, draw)
+
+
+@torch.inference_mode()
+def continue_text(target: TargetModel, prompts: Tensor, length: int, choose: Callable[[Tensor], Tensor]) -> Tensor:
+    """Prompts [B, P] -> [B, length]: the prompts and what ``choose`` takes ([B, 1, V] logits -> [B, 1] ids)."""
     batch, width = prompts.shape
     cache = BatchCache(batch, length)
     rows, tokens = prompts, [prompts]
@@ -65,7 +82,7 @@ def continue_greedily(target: TargetModel, prompts: Tensor, length: int) -> Tens
         cache.filled = position
         if position == length:
             break
-        rows = target.logits(hidden.view(batch, new, -1)[:, -1:]).argmax(-1)
+        rows = choose(target.logits(hidden.view(batch, new, -1)[:, -1:]))
         tokens.append(rows)
     return torch.cat(tokens, dim=1)
 

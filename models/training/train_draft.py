@@ -27,7 +27,7 @@ from simtool.engine.draft import DraftConfig, DraftModel
 from simtool.engine.target import TargetConfig, TargetModel
 
 LENGTH = 320
-TAPS = (0, 2, 3)
+TAPS = (0, 1, 2)
 GREEDY_SHARE = 0.8
 LOSS_WEIGHTS = {"cross_entropy": 0.5, "l1": 0.9, "confidence": 1.0}
 
@@ -50,8 +50,8 @@ RECIPES = (
 )
 
 
-def draft_config(recipe: Recipe, target: TargetConfig, mask_id: int) -> DraftConfig:
-    """Two layers of the target's width; DSpark with a vanilla Markov head and a confidence head."""
+def draft_config(recipe: Recipe, target: TargetConfig, mask_id: int, layers: int) -> DraftConfig:
+    """Layers of the target's width; DSpark with a vanilla Markov head and a confidence head."""
     return DraftConfig(
         algorithm="dspark" if recipe.dspark else "dflash",
         trained_drafts=recipe.drafts,
@@ -61,7 +61,7 @@ def draft_config(recipe: Recipe, target: TargetConfig, mask_id: int) -> DraftCon
         vocab_size=target.vocab_size,
         hidden_size=target.hidden_size,
         intermediate_size=target.intermediate_size,
-        layers=2,
+        layers=layers,
         heads=target.heads,
         kv_heads=target.kv_heads,
         head_dim=target.head_dim,
@@ -207,6 +207,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--only", choices=names, default=names, nargs="+")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--rank", type=int, default=0, help="this process's place in a team of --team")
     parser.add_argument("--team", type=int, default=1, help="processes that train one DSpark drafter each")
     parser.add_argument("--share-until", type=float, default=0.6, help="budget share during which they train as one")
@@ -228,7 +229,9 @@ def main() -> None:
     print(f"{clock.elapsed():.0f} s: {len(greedy)} greedy and {len(real)} real sequences viewed", flush=True)
     mask_id = token_id(tokenizer, MASK)
     recipes = tuple(recipe for recipe in RECIPES if recipe.name in args.only)
-    drafters = {r.name: fresh_draft(draft_config(r, target.config, mask_id), target, args.seed) for r in recipes}
+    drafters = {
+        r.name: fresh_draft(draft_config(r, target.config, mask_id, args.layers), target, args.seed) for r in recipes
+    }
     optimizers = {name: Optimizers(d, matrix_lr=0.006, other_lr=0.003) for name, d in drafters.items()}
     team = Team(args.rank, args.team, args.state / "rendezvous")
     rng = torch.Generator()

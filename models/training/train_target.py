@@ -22,6 +22,7 @@ from models.training import export
 from models.training.common import CausalBatch, Clock, Optimizers, Team, load_state, save_state, schedule
 from models.training.corpus import (
     END_OF_TEXT,
+    broken_ids,
     corpus_hash,
     documents,
     encoder,
@@ -29,20 +30,22 @@ from models.training.corpus import (
     token_id,
     training_tokens,
 )
-from models.training.loops import LoopPool
+from models.training.own_text import OwnText
 from simtool.engine.target import TargetConfig, TargetModel
 
 LENGTH = 512
-LOOP_REFRESH_S = 45.0
-LOOP_PROMPTS = 192
-LOOP_SEQUENCES = 10
-LOOP_WEIGHT = 1.0
+OWN_REFRESH_S = 30.0
+OWN_PROMPTS = 192
+FAULTY_SEQUENCES = 10
+FAULTY_WEIGHT = 1.0
+SOUND_SEQUENCES = 6
+SOUND_WEIGHT = 0.2
 
 
 def small_config(vocab: int, end_id: int) -> TargetConfig:
-    """The target that ships: 2.36 M parameters."""
+    """The target that ships: 2.06 M parameters at a vocabulary of 1,024."""
     return TargetConfig(
-        vocab_size=vocab, hidden_size=192, intermediate_size=512, layers=5, heads=6, kv_heads=2, head_dim=32,
+        vocab_size=vocab, hidden_size=192, intermediate_size=640, layers=4, heads=6, kv_heads=2, head_dim=32,
         rope_theta=10_000.0, eps=1e-6, max_positions=LENGTH, tied_embeddings=True, eos_token_ids=(end_id,),
     )  # fmt: skip
 
@@ -73,6 +76,11 @@ def next_token_loss(model: TargetModel, batch: Tensor) -> Tensor:
     return functional.cross_entropy(model.logits(hidden).float(), batch[:, 1:].reshape(-1))
 
 
+def own_losses(model: TargetModel, own: OwnText, workers: int) -> tuple[Tensor, Tensor]:
+    """What the model's own faulty and sound texts ask of it, this worker's share; 0 while there are none."""
+    return own.amends(model, FAULTY_SEQUENCES // workers), own.surprise(model, SOUND_SEQUENCES // workers)
+
+
 def heldout_losses(model: TargetModel, streams: dict[str, np.ndarray], count: int = 16) -> dict[str, float]:
     """Nats per token of each domain's held-out text, from up to ``count`` windows of each."""
     losses: dict[str, float] = {}
@@ -94,7 +102,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--workers", type=int, default=2, help="processes of one thread each")
-    parser.add_argument("--loops-from", type=float, default=0.6, help="share of the budget before the loop loss joins")
+    parser.add_argument("--own-from", type=float, default=0.55, help="share of the budget before the own text joins")
     return parser.parse_args()
 
 
@@ -112,42 +120,41 @@ def train(rank: int, args: argparse.Namespace) -> None:
         facts = load_state(args.state, model, optimizers)
         clock.spent, step = facts["seconds"], int(facts["step"])
     rng = np.random.default_rng((args.seed, step, rank))
-    pool, refreshed = LoopPool(stream, rng), -math.inf
+    own = OwnText(stream, broken_ids(tokenizer), rng)
 
     def save(windows_judged: int) -> None:
         save_state(args.state, model, optimizers, {"seconds": clock.elapsed(), "step": step})
         losses = heldout_losses(model, heldout_tokens(tokenizer, end_id), windows_judged)
         facts = export.provenance(
             args.seed, corpus_hash(documents(held_out=False)), steps=step, seconds=round(clock.elapsed()),
-            tokens_seen=step * args.batch * LENGTH, workers=args.workers, loops_from=args.loops_from,
+            tokens_seen=step * args.batch * LENGTH, workers=args.workers, own_from=args.own_from,
             heldout_nats=losses,
         )  # fmt: skip
         export.save_target(args.out, model, facts, args.tokenizer)
         print("held out " + json.dumps(losses), flush=True)
 
-    saved = logged = time.monotonic()
+    saved, logged, refreshed = time.monotonic(), time.monotonic(), -math.inf
     recent: list[float] = []
     while True:
         fraction, now = team.agree(clock.fraction(), time.monotonic())
         if fraction >= 1.0:
             break
-        against_loops = fraction >= args.loops_from
-        if against_loops and now - refreshed > LOOP_REFRESH_S:
+        if fraction >= args.own_from and now - refreshed > OWN_REFRESH_S:
             refreshed = now
-            share = pool.refresh(model, LOOP_PROMPTS // args.workers)
-            print(f"{clock.elapsed():7.0f} s  {share:.3f} of greedy continuations loop", flush=True)
+            own.refresh(model, OWN_PROMPTS // args.workers)
         batch = windows(stream, args.batch // args.workers, LENGTH, rng)
         with torch.autocast("cpu", torch.bfloat16):
             loss = next_token_loss(model, batch)
-            unlikely = pool.loss(model, LOOP_SEQUENCES // args.workers) if against_loops else torch.zeros(())
-        (loss + LOOP_WEIGHT * unlikely).backward()  # type: ignore[no-untyped-call]
+            faults, sound = own_losses(model, own, args.workers)
+        (loss + FAULTY_WEIGHT * faults + SOUND_WEIGHT * sound).backward()  # type: ignore[no-untyped-call]
         team.average_gradients(optimizers.parameters)
         optimizers.step(schedule(fraction))
         step += 1
         recent.append(loss.item())
         if rank == 0 and now - logged > 20:
             logged = now
-            print(f"{clock.elapsed():7.0f} s  step {step}  {np.mean(recent):.4f}  {unlikely.item():.3f}", flush=True)
+            means = f"{np.mean(recent):.4f}  faults {faults.item():.3f}  own {sound.item():.3f}"
+            print(f"{clock.elapsed():7.0f} s  step {step}  {means}", flush=True)
             recent.clear()
         if rank == 0 and now - saved > 180:
             saved = now
