@@ -89,7 +89,8 @@ def _page(found: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield "# Fidelity: what the replay predicted, and what the live engine then measured"
     yield ""
     yield "Rebuilt by `make fidelity` (a quiet two-core machine). Costs are fitted on one set of prompts and judged on"
-    yield "another; live repetitions are interleaved, their order rotates; intervals are Student's t over repetitions."
+    yield "another; live repetitions are interleaved, their order rotates. Live intervals are Student's t over"
+    yield "repetitions; the replay's cover its noise and the error of its fit (20 draws)."
     yield "Nothing is left out: an error that lies outside the live interval says so."
     yield ""
     yield from _summary(timed)
@@ -118,9 +119,11 @@ def _summary(timed: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield f"- Throughput of an arm: mean error {mean:.1%}, worst {worst[0]:.1%} ({worst[3]} in {worst[2]}); "
     yield f"  {sum(inside for _, inside, *_ in errors)} of {len(errors)} inside the live run's own 95 % interval."
     inside = sum(pair["inside"] for pair in pairs)
-    yield f"- Difference between two placements: {inside} of {len(pairs)} predicted ratios lie inside the measured 95 %"
-    yield "  interval. Most misses are of 1 to 1.5 %: an op has one cost here, and live it depends a little on what the"
-    yield "  host did just before (docs/log.md)."
+    foreseen = sum(pair["foreseen"] for pair in pairs)
+    off = sorted(abs(pair["predicted"] / pair["measured"] - 1) for pair in pairs)
+    yield f"- Difference between two placements: {foreseen} of {len(pairs)} measured ratios lie inside the replay's own"
+    yield f"  95 % interval, and {inside} of {len(pairs)} predicted ones inside the live interval; off by "
+    yield f"  {off[len(off) // 2]:.1%} in the median, {off[-1]:.1%} at worst."
     yield ""
 
 
@@ -144,13 +147,18 @@ def _timed(setting: Setting, document: Document) -> Iterator[str]:
         cells = (each["arm"], each["measure"], values[0], values[1], f"{values[2]} to {values[3]}", error, side)
         yield f"| {' | '.join(cells)} |"
     yield ""
-    yield "| throughput of | over | replayed | live | live 95 % interval | |"
-    yield "|---|---|---:|---:|---:|---|"
+    yield (
+        "| throughput of | over | replayed | its 95 % interval | live | its 95 % interval "
+        "| replay in live's | live in replay's |"
+    )
+    yield "|---|---|---:|---:|---:|---:|---|---|"
     for each in document["pairs"]:
-        values = [f"{(each[key] - 1) * 100:+.1f} %" for key in ("predicted", "measured", "low", "high")]
-        side = "inside" if each["inside"] else "outside"
-        cells = (each["other"], each["baseline"], values[0], values[1], f"{values[2]} to {values[3]}", side)
-        yield f"| {' | '.join(cells)} |"
+        replayed, live = (
+            f"{_change(each[point])} | {_change(each[low])} to {_change(each[high])}"
+            for point, low, high in (("predicted", "predicted_low", "predicted_high"), ("measured", "low", "high"))
+        )
+        inside, foreseen = ("yes" if each[key] else "no" for key in ("inside", "foreseen"))
+        yield f"| {' | '.join((each['other'], each['baseline'], replayed, live, inside, foreseen))} |"
     yield ""
 
 
@@ -168,6 +176,10 @@ def _exact(found: list[tuple[Setting, Document]]) -> Iterator[str]:
             yield f"{place} | | | not run yet |"
         else:
             yield f"{place} {document['setting']['requests']} | 4 | {document['rows']} | {document['mismatches']} |"
+
+
+def _change(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"
 
 
 def _value(value: float, unit: str) -> str:

@@ -57,7 +57,7 @@ class Judged:
 class JudgedPair:
     """Throughput of `other` over `baseline`. low, high: 95 % interval of the measured ratio, paired by repetition.
 
-    predicted_low, predicted_high: the replay's own range over seeds of its noise.
+    predicted_low, predicted_high: the replay's own 95 % interval, from draws of its noise and of its refitted costs.
     """
 
     baseline: str
@@ -73,6 +73,11 @@ class JudgedPair:
     def inside(self) -> bool:
         """Whether the predicted ratio lies in the measured interval."""
         return self.low <= self.predicted <= self.high
+
+    @property
+    def foreseen(self) -> bool:
+        """Whether the measured ratio lies in the predicted interval."""
+        return self.predicted_low <= self.measured <= self.predicted_high
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class Fidelity:
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
         judged = [asdict(each) | {"error": each.error, "inside": each.inside} for each in self.judged]
-        pairs = [asdict(each) | {"inside": each.inside} for each in self.pairs]
+        pairs = [asdict(each) | {"inside": each.inside, "foreseen": each.foreseen} for each in self.pairs]
         counts = {"repetitions": self.repetitions, "rows": self.rows, "mismatches": self.mismatches}
         return {**counts, "first_differences": list(self.first_differences), "judged": judged, "pairs": pairs}
 
@@ -111,8 +116,8 @@ def judge(
     """Compare live repetitions of each arm with its replay.
 
     live: arm -> repetitions, interleaved, in order. replayed: arm -> the noise-free replay. noisy: arm -> replays
-    under seeds of noise, for the predicted range (may hold none). With one repetition only tokens are judged: an
-    interval needs two.
+    that each draw noise and costs, for the predicted interval (may hold none). With one repetition only tokens are
+    judged: an interval needs two.
     """
     repetitions = min(map(len, live.values()))
     measured = {arm: [summarise_bundle(bundle) for bundle in bundles] for arm, bundles in live.items()}
@@ -159,10 +164,16 @@ def _judge_pair(
 
     mean, low, high = (math.exp(value) for value in _interval(ratios(measured[baseline], measured[other])))
     point = _speed(predicted[other]) / _speed(predicted[baseline])
-    spread = np.exp(ratios(varied.get(baseline, ()), varied.get(other, ())) or [math.log(point)])
-    tails = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
-    predicted_low, predicted_high = (float(value) for value in np.quantile(spread, tails))
-    return JudgedPair(baseline, other, point, predicted_low, predicted_high, mean, low, high)
+    reach = math.exp(_reach(ratios(varied.get(baseline, ()), varied.get(other, ()))))
+    return JudgedPair(baseline, other, point, point / reach, point * reach, mean, low, high)
+
+
+def _reach(draws: Sequence[float]) -> float:
+    """Half the 95 % interval of one more draw; 0 where fewer than two tell nothing of their spread."""
+    if len(draws) < 2:
+        return 0.0
+    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, len(draws) - 1)
+    return float(quantile * np.std(draws, ddof=1) * math.sqrt(1 + 1 / len(draws)))
 
 
 def _speed(summary: Summary) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from simtool.step.controller import ControllerSettings
     from simtool.trace.bundle import Bundle
 
-_NOISE_SEEDS = 10
+_DRAWS = 20  # replays of each arm with noise and costs of their own, for the predicted interval
 
 #: Use ("fit" or "live") -> placement name -> bundles, a repetition each.
 Runs = Mapping[str, Mapping[str, Sequence[Path]]]
@@ -120,7 +120,9 @@ def judge_arms(
 
     timed = "fit" in runs
     fitted = [open_bundle(path) for paths in runs["fit" if timed else "live"].values() for path in paths]
-    profile = calibrate(fitted, name=out.name, command="simtool validate", created=date.today().isoformat())
+    draws = _DRAWS if timed else 0
+    today = date.today().isoformat()
+    profile = calibrate(fitted, name=out.name, command="simtool validate", created=today, refits=draws)
     save_profile(profile, out / "profile.json")
     recorded = open_bundle(source)
     concurrency = recorded.manifest.concurrency
@@ -132,10 +134,9 @@ def judge_arms(
             scenario = Scenario(placement, concurrency, controller)
             replayed[placement.name] = replay(recorded, profile, scenario).save(path, force=True)
             noisy[placement.name] = [
-                replay(recorded, profile, Scenario(placement, concurrency, controller, noise="residual", seed=seed))
-                .bundle(path)
-                for seed in range(_NOISE_SEEDS if timed else 0)
-            ]  # fmt: skip
+                replay(recorded, profile.refitted(seed), replace(scenario, noise="residual", seed=seed)).bundle(path)
+                for seed in range(draws)
+            ]
             done(len(replayed))
     opened = {arm: [open_bundle(path) for path in paths] for arm, paths in runs["live"].items()}
     return Outcome(opened, replayed, profile, judge(opened, replayed, noisy))

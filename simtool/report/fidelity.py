@@ -21,8 +21,17 @@ def tables(fidelity: Fidelity) -> list[TextTable]:
         numbers_from=2,
     )
     pairs = table(
-        "throughput of one placement over another",
-        ("placement", "over", "replayed", "replay's range", "live", "live 95 % interval", "lies"),
+        "throughput of one placement over another (95 % intervals)",
+        (
+            "placement",
+            "over",
+            "replayed",
+            "its 95 % interval",
+            "live",
+            "its 95 % interval",
+            "replay in live's",
+            "live in replay's",
+        ),
         [_pair_row(each) for each in fidelity.pairs],
         numbers_from=2,
     )
@@ -79,7 +88,8 @@ def _pair_row(each: JudgedPair) -> tuple[str, ...]:
         f"{_change(each.predicted_low)} to {_change(each.predicted_high)}",
         _change(each.measured),
         f"{_change(each.low)} to {_change(each.high)}",
-        "inside" if each.inside else "outside",
+        "yes" if each.inside else "no",
+        "yes" if each.foreseen else "no",
     )
 
 

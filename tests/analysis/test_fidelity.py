@@ -52,3 +52,16 @@ def test_one_repetition_judges_tokens_alone(replayed):
     found = judge({"static": [replayed("static")]}, {"static": replayed("static")}, {})
     assert (found.judged, found.pairs) == ((), ())
     assert found.rows > 0
+
+
+def test_a_pair_is_foreseen_where_the_spread_of_the_draws_reaches_what_was_measured(replayed):
+    live = {"static": [replayed("static", pre) for pre in (10, 12)], "lag": [replayed("lag", pre) for pre in (20, 22)]}
+    point = {arm: replayed(arm, 10) for arm in live}
+    wide = {"static": [replayed("static", 10)] * 2, "lag": [replayed("lag", pre) for pre in (10, 25)]}
+    (without,), (narrow,), (reached,) = (
+        judge(live, point, noisy).pairs for noisy in ({}, {arm: [point[arm]] * 3 for arm in live}, wide)
+    )
+    assert without.predicted_low == without.predicted == narrow.predicted_low == narrow.predicted_high
+    assert not without.foreseen
+    assert reached.predicted == without.predicted
+    assert reached.foreseen
