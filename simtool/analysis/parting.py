@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from simtool.trace.bundle import Bundle
-from simtool.trace.ties import Choice, judge_draft, judge_target
+from simtool.trace.ties import Choice, judge_decision, judge_draft, judge_target
 
 _ROW = ("step", "request_id", "anchor_position", "prefix_len", "accepted", "emitted")
 
@@ -109,7 +109,7 @@ def _explain(live: Bundle, replayed: Bundle, first: pl.DataFrame, apart: Sequenc
     shown = first.join(chosen.select(key), on=key, how="semi", maintain_order="left")
     row = chosen.row(0, named=True)
     if row["prefix_len"] != row["prefix_len_replayed"]:
-        return shown, "the decision differs, which no gap between logits explains"
+        return shown, judge_decision(live, replayed, row["step"])
     if row["accepted"] == row["accepted_replayed"]:
         return shown, "as many accepted, yet another number emitted: not a tie: a logic fault"
     choice = Choice(row["request_id"], row["anchor_position"] + min(row["accepted"], row["accepted_replayed"]) + 1)

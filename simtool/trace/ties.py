@@ -68,6 +68,40 @@ def judge_draft(one: Bundle, other: Bundle, choice: Choice, anchor: int) -> str:
     )
 
 
+def judge_decision(one: Bundle, other: Bundle, step: int) -> str:
+    """Say how far the confidence that two runs decided a step on lies apart, and what follows.
+
+    The same controller on the same numbers decides the same; on numbers that rounding moved, a near tie may tip.
+    """
+    apart = _confidence_apart(one, other, step)
+    if apart == 0.0:
+        return "the decision differs on equal confidence: not a tie: a logic fault"
+    if apart is None:
+        return "the decision differs, and one of the two kept no confidence: a tie cannot be told from a logic fault"
+    return f"the decision differs, on confidence at most {_number(apart)} apart: {_verdict(apart, one, other)}"
+
+
+def _confidence_apart(one: Bundle, other: Bundle, step: int) -> float | None:
+    """Largest difference between what two runs decided a step on; None where either kept none of it.
+
+    A lag of L decides on the confidence of a request's L-th row before; a request without one is not decided on.
+    """
+    steps = (one.manifest.placement or {}).get("lag_steps")
+    lag = steps if isinstance(steps, int) else 0
+    key = ["request_id", "anchor_position"]
+    used = [
+        bundle.table("rows")
+        .filter(pl.col("step") <= step)
+        .sort("step", descending=True)
+        .filter(pl.int_range(pl.len()).over("request_id") == lag)
+        .select(*key, "confidence")
+        for bundle in (one, other)
+    ]
+    both = used[0].join(used[1], on=key, suffix="_other").drop_nulls().explode("confidence", "confidence_other")
+    largest = both.select((pl.col("confidence") - pl.col("confidence_other")).abs().max()).item()
+    return None if largest is None else float(largest)
+
+
 def _flip(gaps: list[float | None], choice: Choice, *bundles: Bundle) -> str:
     known = [gap for gap in gaps if gap is not None]
     verdict = _verdict(sum(known) if known else None, *bundles)

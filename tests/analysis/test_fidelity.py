@@ -32,7 +32,7 @@ def test_a_run_agrees_with_itself_and_not_with_another_decision(replayed):
     assert first_difference(one, one) is None
     found = first_difference(one, other)
     assert "parts from its replay in step" in found
-    assert found.endswith("the decision differs, which no gap between logits explains")
+    assert found.endswith("the decision differs on equal confidence: not a tie: a logic fault")
 
 
 def test_errors_are_signed_and_pairs_have_the_ratio(replayed):

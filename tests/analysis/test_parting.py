@@ -150,3 +150,19 @@ def test_without_gaps_nothing_is_claimed(filled, replayed, tmp_path):
     live, _ = other_token(bare(filled, "a"), tmp_path / "b", 5)
     found = first_difference(live, bare(replayed, "c"))
     assert "not recorded and not recorded: a tie cannot be told from a logic fault" in found
+
+
+@pytest.mark.parametrize(
+    ("moved", "verdict"),
+    [(1e-6, "a tie within float32 rounding"), (1e-2, "not a tie: a logic fault"), (0.0, "equal confidence")],
+)
+def test_another_decision_is_judged_by_what_it_was_made_on(filled, replayed, tmp_path, moved, verdict):
+    rows = filled.table("rows").with_row_index("at")
+    at = rows.filter(pl.col("prefix_len") > pl.col("accepted")).row(0, named=True)["at"]
+    shorter = pl.when(pl.col("at") == at).then(pl.col("prefix_len") - 1).otherwise(pl.col("prefix_len"))
+    shifted = pl.col("confidence").list.eval((pl.element() + moved).cast(pl.Float32))
+    changes = rows.with_columns(prefix_len=shorter.cast(pl.Int32), confidence=shifted).drop("at")
+    found = first_difference(changed(filled, tmp_path, rows=changes), replayed)
+    assert found is not None
+    assert "the decision differs" in found
+    assert verdict in found
