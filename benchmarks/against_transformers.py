@@ -2,10 +2,11 @@
 
     python benchmarks/against_transformers.py --target FOLDER --draft FOLDER
 
-Both decode greedily, `--new-tokens` from each prompt whatever is an end token, in float32. The engine drafts and
+Both decode greedily, `--new-tokens` from each of `--requests` prompts whatever is an end token, in float32, `--batch`
+at a time: the engine admits the next request when one ends, transformers takes batch after batch. The engine drafts and
 verifies (one torch thread in the device process, and the host), once at full width and once under `--policy` with its
 predictor timed first; transformers decodes one token a step, once with one thread and once with all cores. Turns are
-taken in rotating order; the ratio is tokens per second under `--policy` over the better transformers, with a bootstrap
+taken in rotating order; ratios are tokens per second, each engine run over each transformers run, with a bootstrap
 interval over rounds (Efron & Tibshirani 1993). `agree`: prompts whose tokens are the same from all.
 
 What decides: a verify runs N+1 rows where `generate` runs one. On one core, where rows cost arithmetic, drafting
@@ -48,16 +49,15 @@ Outputs = list[list[int]]
 
 @dataclass(frozen=True)
 class Result:
-    """Tokens per second of each contender, and the engine over the better transformers run."""
+    """Tokens per second of each contender, and of each engine run over each transformers run: ratio, low, high."""
 
     batch: int
+    requests: int
     new_tokens: int
     rounds: int
     tokens_per_s: dict[str, float]
     tokens_per_step: dict[str, float]
-    ratio: float
-    low: float
-    high: float
+    ratios: dict[str, tuple[float, float, float]]
     agree: str
     others_share: float | None
 
@@ -87,14 +87,16 @@ class Emitted(Recorder):
 
 
 @torch.inference_mode()
-def generate(model: PreTrainedModel, prompts: Sequence[Prompt], threads: int) -> Outputs:
-    """Serve the batch in transformers."""
+def generate(model: PreTrainedModel, prompts: Sequence[Prompt], batch: int, threads: int) -> Outputs:
+    """Serve the prompts in transformers, batch after batch."""
     torch.set_num_threads(threads)
-    ids = torch.tensor([prompt.prompt_ids for prompt in prompts])
-    new = prompts[0].max_new_tokens
-    out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, min_new_tokens=new,
-                         do_sample=False, eos_token_id=None, pad_token_id=0)  # fmt: skip
-    tokens: Outputs = out[:, ids.shape[1] :].tolist()
+    tokens: Outputs = []
+    for at in range(0, len(prompts), batch):
+        ids = torch.tensor([prompt.prompt_ids for prompt in prompts[at : at + batch]])
+        new = prompts[at].max_new_tokens
+        out = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, min_new_tokens=new,
+                             do_sample=False, eos_token_id=None, pad_token_id=0)  # fmt: skip
+        tokens += out[:, ids.shape[1] :].tolist()
     return tokens
 
 
@@ -113,15 +115,14 @@ def measure(
     return seconds, outputs
 
 
-def judge(seconds: dict[str, list[float]], ours_name: str) -> tuple[float, float, float]:
-    """Return the named contender's speed over the best transformers', and the ends of its interval."""
-    ours = np.array(seconds[ours_name])
-    best = np.array(min((times for name, times in seconds.items() if name.startswith("transformers")), key=np.mean))
+def judge(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
+    """Return the speed of the first over the second, from seconds by round, and the ends of its interval."""
+    seconds = np.array(ours), np.array(theirs)
     interval = stats.bootstrap(
-        (ours, best), lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
+        seconds, lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
         confidence_level=CONFIDENCE, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0),
     ).confidence_interval  # fmt: skip
-    return float(best.mean() / ours.mean()), float(interval.low), float(interval.high)
+    return float(seconds[1].mean() / seconds[0].mean()), float(interval.low), float(interval.high)
 
 
 def main() -> None:
@@ -130,6 +131,7 @@ def main() -> None:
     parser.add_argument("--target", type=Path, required=True)
     parser.add_argument("--draft", type=Path, required=True)
     parser.add_argument("--batch", type=int, default=8)
+    parser.add_argument("--requests", type=int, default=32)
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--policy", choices=[name for name in BUILT_IN if name != "static"], default="lag-overlap")
@@ -139,7 +141,7 @@ def main() -> None:
 
 def compare(given: argparse.Namespace) -> Result:
     """Run every contender in turns."""
-    prompts = stdlib_prompts(given.target, given.batch, 0, PROMPT_TOKENS, given.new_tokens)
+    prompts = stdlib_prompts(given.target, given.requests, 0, PROMPT_TOKENS, given.new_tokens)
     context = PROMPT_TOKENS[1] + given.new_tokens + 32
     blocks = given.batch * -(-context // 16)
     spec = RunnerSpec(given.target, given.draft, given.batch, blocks, drafts=given.sl, context_tokens=context)
@@ -150,18 +152,23 @@ def compare(given: argparse.Namespace) -> Result:
         plans = {f"engine, {name}": RunPlan(prompts, BUILT_IN[name], controller) for name in ("static", given.policy)}
         contenders: dict[str, Callable[[], Outputs]] = {
             **{name: partial(engine, session, plan) for name, plan in plans.items()},
-            **{f"transformers, {n} threads": partial(generate, model, prompts, n) for n in sorted({1, cores})},
+            **{
+                f"transformers, {n} threads": partial(generate, model, prompts, given.batch, n)
+                for n in sorted({1, cores})
+            },
         }
         meter = MachineMeter(session.device.pids)
         seconds, outputs = measure(contenders, given.rounds)
         use = meter.stop()
         emitted = {name: tokens_per_step(session, plan) for name, plan in plans.items()}
     *_, theirs = outputs.values()
-    same = [all(out[i] == theirs[i][: len(out[i])] for out in outputs.values()) for i in range(given.batch)]
+    same = [all(out[i] == theirs[i][: len(out[i])] for out in outputs.values()) for i in range(len(prompts))]
     speeds = {name: sum(map(len, outputs[name])) / float(np.mean(times)) for name, times in seconds.items()}
+    engines, others = ([name for name in seconds if name.startswith(who)] for who in ("engine", "transformers"))
+    ratios = {f"{one} over {other}": judge(seconds[one], seconds[other]) for one in engines for other in others}
     return Result(
-        given.batch, given.new_tokens, given.rounds, speeds, emitted, *judge(seconds, f"engine, {given.policy}"),
-        f"{sum(same)} of {given.batch}", use.others if use else None,
+        given.batch, len(prompts), given.new_tokens, given.rounds, speeds, emitted, ratios,
+        f"{sum(same)} of {len(prompts)}", use.others if use else None,
     )  # fmt: skip
 
 

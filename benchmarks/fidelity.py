@@ -7,6 +7,7 @@ python benchmarks/fidelity.py page     # docs/fidelity.md from traces/local/fide
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -93,7 +94,7 @@ def _page(found: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield "repetitions; the replay's cover its noise and the error of its fit (20 draws)."
     yield "Nothing is left out: an error that lies outside the live interval says so."
     yield ""
-    yield from _summary(timed)
+    yield from _summary(found)
     for setting, document in timed:
         yield from _timed(setting, document)
     missing = [setting.name for setting in TIMED if setting not in dict(timed)]
@@ -103,7 +104,8 @@ def _page(found: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield from _exact([each for each in found if not each[0].timed])
 
 
-def _summary(timed: list[tuple[Setting, Document]]) -> Iterator[str]:
+def _summary(found: list[tuple[Setting, Document]]) -> Iterator[str]:
+    timed = [(setting, document) for setting, document in found if setting.timed]
     errors = [
         (abs(each["error"]), each["inside"], setting.name, each["arm"])
         for setting, document in timed
@@ -120,11 +122,33 @@ def _summary(timed: list[tuple[Setting, Document]]) -> Iterator[str]:
     yield f"  {sum(inside for _, inside, *_ in errors)} of {len(errors)} inside the live run's own 95 % interval."
     inside = sum(pair["inside"] for pair in pairs)
     foreseen = sum(pair["foreseen"] for pair in pairs)
+    agree = sum(_agree(pair) for pair in pairs)
     off = sorted(abs(pair["predicted"] / pair["measured"] - 1) for pair in pairs)
     yield f"- Difference between two placements: {foreseen} of {len(pairs)} measured ratios lie inside the replay's own"
-    yield f"  95 % interval, and {inside} of {len(pairs)} predicted ones inside the live interval; off by "
-    yield f"  {off[len(off) // 2]:.1%} in the median, {off[-1]:.1%} at worst."
+    yield f"  95 % interval, {inside} of {len(pairs)} predicted ones inside the live interval,"
+    yield f"  {agree} of {len(pairs)} agree within both intervals together;"
+    yield f"  off by {off[len(off) // 2]:.1%} in the median, {off[-1]:.1%} at worst."
+    rows = sum(document["rows"] for _, document in found)
+    apart = sum(document["mismatches"] for _, document in found)
+    yield f"- Tokens: {apart} of {rows} live rows differ from the replay, over all settings below."
     yield ""
+
+
+def _agree(pair: Document) -> bool:
+    """Whether prediction and measurement differ by no more than their two intervals, added as independent errors."""
+    live = math.log(pair["high"] / pair["low"]) / 2
+    replayed = math.log(pair["predicted_high"] / pair["predicted_low"]) / 2
+    return abs(math.log(pair["predicted"] / pair["measured"])) <= math.hypot(live, replayed)
+
+
+def _parting(document: Document) -> Iterator[str]:
+    """Where live runs first part from their replay, and why; repetitions that part alike are told once."""
+    told: dict[str, list[str]] = {}
+    for sentence in document["first_differences"]:
+        run, _, rest = sentence.partition(" parts from its replay ")
+        told.setdefault(rest, []).append(run)
+    for rest, runs in told.items():
+        yield f"- {', '.join(runs)}: parts from its replay {rest}."
 
 
 def _timed(setting: Setting, document: Document) -> Iterator[str]:
@@ -160,6 +184,9 @@ def _timed(setting: Setting, document: Document) -> Iterator[str]:
         inside, foreseen = ("yes" if each[key] else "no" for key in ("inside", "foreseen"))
         yield f"| {' | '.join((each['other'], each['baseline'], replayed, live, inside, foreseen))} |"
     yield ""
+    yield f"{document['mismatches']} of {document['rows']} live rows differ from the replay."
+    yield from _parting(document)
+    yield ""
 
 
 def _exact(found: list[tuple[Setting, Document]]) -> Iterator[str]:
@@ -176,6 +203,11 @@ def _exact(found: list[tuple[Setting, Document]]) -> Iterator[str]:
             yield f"{place} | | | not run yet |"
         else:
             yield f"{place} {document['setting']['requests']} | 4 | {document['rows']} | {document['mismatches']} |"
+    yield ""
+    for setting, document in found:
+        if document["mismatches"]:
+            yield f"{setting.algorithm}, SL {setting.sl}, concurrency {setting.concurrency}:"
+            yield from _parting(document)
 
 
 def _change(ratio: float) -> str:
