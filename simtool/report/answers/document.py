@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import median
 
 from simtool.report.answers import claims, lags, losses, winners
@@ -86,7 +87,8 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
     ]
     body = "\n".join(f"## {title}\n\n{text}\n{how}" for title, text, how in sections)
     caveats = f"{_SHORT_HEAD}\n\n{short}\n\n## How, and what it rests on"
-    return f"{_TITLE}\n\n{caveats}\n\n{_method(answers, rebuilt_by)}\n{_caveats(answers)}\n{body}"
+    warned = f"## What the replays warn of\n\n{_caveats(answers)}"
+    return f"{_TITLE}\n\n{caveats}\n\n{_method(answers, rebuilt_by)}\n{body}\n{warned}"
 
 
 _TITLE = "# Answers to the pull request's questions"
@@ -122,8 +124,8 @@ def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         f"Intervals are 95 %. {_intervals(answers)} The constructed machine has neither noise nor a fit: its intervals "
         "come from its steps, and say nothing about the figures that it was made from. None covers other prompts, "
         "another day's machine, or what the cost model leaves out. The tornado and the break-even table are replays "
-        "without noise, hence without intervals.\n\n"
-        + table(("machine", "host/device time", "what it is"), list(dict.fromkeys(rows)))
+        "without noise, hence without intervals. What the replays warn of, sizes beyond the calibrated ones above all, "
+        "stands at the end.\n\n" + table(("machine", "host/device time", "what it is"), list(dict.fromkeys(rows)))
     )
 
 
@@ -139,15 +141,22 @@ def _intervals(answers: Sequence[TraceAnswers]) -> str:
 
 
 def _caveats(answers: Sequence[TraceAnswers]) -> str:
-    """The warnings of the replays, machine by machine, in the words of `simtool replay`."""
-    lines = []
+    """The warnings of the replays: sentences with the machines that they hold for, and sizes beyond the calibrated."""
+    said: dict[str, list[str]] = {}
+    beyond: dict[tuple[str, ...], list[str]] = {}
     for each in answers:
         for machine in each.machines:
             mine = [region for region in each.regions if region.profile == machine.profile.name]
             told = caveats_of(cell for region in mine for found in region.cells for cell in found)
-            name = f"{machine.profile.name} (SL {each.sl})"
-            lines += [f"- {name}: {line}" for line in (*machine.profile.provenance.warnings, *told.lines())]
-    return "What the replays warn of:\n\n" + "\n".join(lines or ["- nothing"]) + "\n"
+            for line in (*machine.profile.provenance.warnings, *replace(told, beyond=()).lines()):
+                said.setdefault(line, []).append(f"{machine.profile.name} (SL {each.sl})")
+            for far in told.beyond:
+                row = (far.name, far.feature, f"{far.low:g} to {far.high:g}", f"{far.value:g}")
+                beyond.setdefault(row, []).append(f"{machine.profile.name} (SL {each.sl})")
+    lines = "\n".join(f"- {line}: {', '.join(dict.fromkeys(names))}" for line, names in said.items())
+    rows = [(*row, ", ".join(dict.fromkeys(names))) for row, names in beyond.items()]
+    priced = table(("work", "size", "calibrated", "priced up to", "on"), rows)
+    return f"{lines}\n\nPriced beyond the calibrated sizes, so extrapolated along the fitted line:\n\n{priced}"
 
 
 def _lengths(answers: Sequence[TraceAnswers]) -> str:
