@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
@@ -37,6 +39,10 @@ def replay(
                          "have a lag.")] = None,
     predictor: Annotated[str | None, typer.Option(help="Whose validate-time predictor the controller uses: trace, "
                          "profile or none; default: the trace's, or the profile's when it has none.")] = None,
+    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default: the trace's "
+                                                        "(0 as in xLLM, unless recorded otherwise).")] = None,
+    min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
+                                                        "trace's.")] = None,
     requests: Annotated[Path | None, typer.Option(help="Serve the requests of this trace (Azure CSV, Mooncake JSON "
                          "lines), with outcomes bootstrapped by request from the bundle.")] = None,
     num_requests: Annotated[int | None, typer.Option(help="The first so many of --requests; default: all.")] = None,
@@ -72,7 +78,7 @@ def replay(
     base = Scenario(
         placements[0],
         source.manifest.concurrency if concurrency is None else concurrency,
-        _controller(source, costs, predictor, placements),
+        _controller(source, costs, placements, predictor, {"draft_ms": draft_ms, "min_gain": min_gain}),
         _arrivals(arrivals or ("closed" if requests is None else "trace")),
         outcomes,
         noise,
@@ -141,15 +147,30 @@ def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
 
 
 def _controller(
-    source: Bundle, profile: Profile, choice: str | None, placements: list[Placement]
+    source: Bundle,
+    profile: Profile,
+    placements: list[Placement],
+    choice: str | None,
+    settings: Mapping[str, float | None],
 ) -> ControllerSettings:
+    """What the controller knows: the trace's settings, but for those that are given; choice: of the predictor."""
     from simtool.replay.scenario import recorded_controller
 
+    given = {name: value for name, value in settings.items() if value is not None}
     recorded = recorded_controller(source.manifest)
+    recorded = replace(
+        recorded,
+        draft_ms=given.get("draft_ms", recorded.draft_ms),
+        min_gain=given.get("min_gain", recorded.min_gain),
+    )
     if not any(placement.decides for placement in placements):
-        if choice is not None:
-            raise UsageError("--predictor has no effect on static; leave it out, or add a policy that decides")
+        asked = ["--predictor"] * (choice is not None) + [f"--{name.replace('_', '-')}" for name in given]
+        if asked:
+            raise UsageError(f"{asked[0]} has no effect on static; leave it out, or add a policy that decides")
         return recorded
+    for name, value in given.items():
+        if not 0 <= value < math.inf:
+            raise UsageError(f"--{name.replace('_', '-')} is {value}; expected 0 or more")
     if choice is None:
         choice = "trace" if recorded.predictor or not profile.predictor else "profile"
         console.note(f"controller: the {choice}'s predictor")

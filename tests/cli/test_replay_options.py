@@ -109,3 +109,25 @@ def test_the_profile_names_the_command_that_fitted_it(
     profile = open_bundle(bundles / "out/lag-lag").manifest.details["profile"]
     assert isinstance(profile, dict)
     assert profile["command"] == "simtool calibrate"
+
+
+def test_the_controllers_settings_can_be_others_than_the_traces(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def replayed(*options: str) -> str:
+        with_predictor = ("--policy", "this-step", "--predictor", "profile", "--json", *options)
+        assert run(["replay", str(bundles / "lag"), *with_predictor]) == 0
+        return capsys.readouterr().out
+
+    recorded = replayed()
+    assert replayed("--draft-ms", "0") == recorded
+    assert replayed("--min-gain", "1e9") != recorded
+
+
+def test_a_controllers_setting_without_effect_or_sense_is_refused(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, error = told(capsys, bundles / "lag", "--policy", "static", "--draft-ms", "2")
+    assert (status, "--draft-ms has no effect on static" in error) == (2, True)
+    status, error = told(capsys, bundles / "lag", "--policy", "lag", "--min-gain", "-1")
+    assert (status, "--min-gain is -1.0; expected 0 or more" in error) == (2, True)
