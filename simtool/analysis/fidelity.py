@@ -14,6 +14,7 @@ from simtool.analysis.metrics import Summary, summarise_bundle
 from simtool.analysis.parting import first_difference, mismatches
 from simtool.errors import UsageError
 from simtool.trace.bundle import Bundle
+from simtool.trace.ties import Judgement
 
 CONFIDENCE = 0.95
 
@@ -85,7 +86,7 @@ class Fidelity:
     """Everything a reader needs to trust a replay, or not.
 
     rows, mismatches: sequence-steps compared between live and replay, and those that differ in request, anchor,
-    prefix length, accepted or emitted. repetitions: live runs per arm. first_differences: a sentence a run that
+    prefix length, accepted or emitted. repetitions: live runs per arm. first_differences: one a run that
     differs, in rows or tokens: where it first does, since all later steps may only follow from that, and by what gap.
     """
 
@@ -94,7 +95,12 @@ class Fidelity:
     mismatches: int
     judged: tuple[Judged, ...]
     pairs: tuple[JudgedPair, ...]
-    first_differences: tuple[str, ...] = ()
+    first_differences: tuple[Judgement, ...] = ()
+
+    @property
+    def faults(self) -> list[str]:
+        """The first differences that rounding does not explain."""
+        return [difference.text for difference in self.first_differences if not difference.tie]
 
     def errors(self, measure: str) -> list[float]:
         """Return the signed relative errors of one measure, an arm each."""
@@ -105,7 +111,7 @@ class Fidelity:
         judged = [asdict(each) | {"error": each.error, "inside": each.inside} for each in self.judged]
         pairs = [asdict(each) | {"inside": each.inside, "foreseen": each.foreseen} for each in self.pairs]
         counts = {"repetitions": self.repetitions, "rows": self.rows, "mismatches": self.mismatches}
-        return {**counts, "first_differences": list(self.first_differences), "judged": judged, "pairs": pairs}
+        return {**counts, "first_differences": list(map(str, self.first_differences)), "judged": judged, "pairs": pairs}
 
 
 def judge(

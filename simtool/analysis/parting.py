@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from simtool.trace.bundle import Bundle
-from simtool.trace.ties import Choice, judge_decision, judge_draft, judge_target
+from simtool.trace.ties import Choice, Judgement, judge_decision, judge_draft, judge_target
 
 _ROW = ("step", "request_id", "anchor_position", "prefix_len", "accepted", "emitted")
 
@@ -31,7 +31,7 @@ def different_rows(live: Bundle, replayed: Bundle) -> pl.DataFrame:
     return pl.concat(only).sort("step", "request_id", "origin")
 
 
-def first_difference(live: Bundle, replayed: Bundle) -> str | None:
+def first_difference(live: Bundle, replayed: Bundle) -> Judgement | None:
     """Say where a run and its replay first part, and what either holds there; None where all is alike.
 
     Rows part in what they count, outputs in their tokens; whichever is first may explain the rest. A replay's tokens
@@ -41,8 +41,9 @@ def first_difference(live: Bundle, replayed: Bundle) -> str | None:
     step = None if rows.is_empty() else int(rows["step"].to_list()[0])
     tokens = first_apart(live, apart)
     if tokens is not None and (step is None or tokens[0] < step):
-        found = f"{tokens[1].request_id} goes on with another token: {judge_target(live, replayed, tokens[1])}"
-        return f"{live.path.name} parts from its replay in step {tokens[0]}: {found}"
+        why = judge_target(live, replayed, tokens[1])
+        found = f"{tokens[1].request_id} goes on with another token: {why}"
+        return Judgement(f"{live.path.name} parts from its replay in step {tokens[0]}: {found}", why.tie)
     if step is None:
         return None
     shown, why = _explain(live, replayed, rows.filter(pl.col("step") == step), apart)
@@ -51,7 +52,7 @@ def first_difference(live: Bundle, replayed: Bundle) -> str | None:
         f"{row['prefix_len']} offered accepted"
         for row in shown.head(2).iter_rows(named=True)
     ]
-    return f"{live.path.name} parts from its replay in step {step}: {'; '.join(sides)}; {why}"
+    return Judgement(f"{live.path.name} parts from its replay in step {step}: {'; '.join(sides)}; {why}", why.tie)
 
 
 def tokens_apart(one: Bundle, other: Bundle) -> list[Choice]:
@@ -96,13 +97,15 @@ def _step_of(bundle: Bundle, choice: Choice) -> int:
     return int(steps[0]) if steps else 0
 
 
-def _explain(live: Bundle, replayed: Bundle, first: pl.DataFrame, apart: Sequence[Choice]) -> tuple[pl.DataFrame, str]:
+def _explain(
+    live: Bundle, replayed: Bundle, first: pl.DataFrame, apart: Sequence[Choice]
+) -> tuple[pl.DataFrame, Judgement]:
     """Of the rows that differ in one step, those to show, and why they do: accepted counts tell most."""
     key = ["request_id", "anchor_position"]
     ours, theirs = (first.filter(pl.col("origin") == origin) for origin in ("live", "replayed"))
     pairs = ours.join(theirs, on=key, suffix="_replayed")
     if pairs.is_empty():
-        return first, "no token was chosen differently before: not a tie"
+        return first, Judgement("no token was chosen differently before: not a tie")
     decided = pl.col("prefix_len") != pl.col("prefix_len_replayed")
     counted = pl.col("accepted") != pl.col("accepted_replayed")
     chosen = pairs.sort(decided, ~counted, *key).head(1)
@@ -111,7 +114,7 @@ def _explain(live: Bundle, replayed: Bundle, first: pl.DataFrame, apart: Sequenc
     if row["prefix_len"] != row["prefix_len_replayed"]:
         return shown, judge_decision(live, replayed, row["step"])
     if row["accepted"] == row["accepted_replayed"]:
-        return shown, "as many accepted, yet another number emitted: not a tie: a logic fault"
+        return shown, Judgement("as many accepted, yet another number emitted: not a tie: a logic fault")
     choice = Choice(row["request_id"], row["anchor_position"] + min(row["accepted"], row["accepted_replayed"]) + 1)
     if choice in apart:
         return shown, judge_target(live, replayed, choice)

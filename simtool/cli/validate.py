@@ -43,7 +43,7 @@ def validate(
 ) -> None:  # fmt: skip
     """Judge the replay: live arms on one set of prompts, costs fitted on another, errors printed, failures included.
 
-    Exit 1 when a live run differs from its replay in a row or a token; the first is shown with its logits gap.
+    A live run that differs from its replay is shown with its gap; exit 1 unless rounding explains it.
     """
     if tokens_only and (repeats is not None or report is not None):
         raise UsageError("--tokens-only times nothing, so --repeats and --report have no effect; leave them out")
@@ -82,7 +82,7 @@ def validate(
         _present(outcome)
     if report is not None:
         _write_report(outcome, report, command)
-    if outcome.fidelity.first_differences:
+    if outcome.fidelity.faults:
         raise typer.Exit(FINDING)
 
 

@@ -58,7 +58,7 @@ def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
         f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in step, request, anchor, "
         "prefix length, accepted or emitted."
     )
-    differences = list(fidelity.first_differences)
+    differences = list(map(str, fidelity.first_differences))
     if not fidelity.judged:
         return [tokens, *differences]
     errors = fidelity.errors("step time")

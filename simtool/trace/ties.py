@@ -30,6 +30,17 @@ class Choice:
     position: int
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """Why two runs differ, as the end of a sentence. tie: rounding explains it, so neither is at fault."""
+
+    text: str
+    tie: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
 def target_gap(bundle: Bundle, choice: Choice) -> float | None:
     """Gap between the target's two likeliest logits at a choice; None: not kept, or past the output's end."""
     found = bundle.table("requests").filter(pl.col("request_id") == choice.request_id)
@@ -40,7 +51,7 @@ def target_gap(bundle: Bundle, choice: Choice) -> float | None:
     return None
 
 
-def judge_target(one: Bundle, other: Bundle, choice: Choice) -> str:
+def judge_target(one: Bundle, other: Bundle, choice: Choice) -> Judgement:
     """Say how narrow the target's choice was where two runs chose different tokens, and what follows.
 
     The gap has closed and opened again the other way round: rounding has to cover both runs' gaps together.
@@ -48,12 +59,13 @@ def judge_target(one: Bundle, other: Bundle, choice: Choice) -> str:
     return _flip([target_gap(bundle, choice) for bundle in (one, other)], choice, one, other)
 
 
-def judge_flip(bundle: Bundle, choice: Choice, gap: float) -> str:
+def judge_flip(bundle: Bundle, choice: Choice, gap: float) -> Judgement:
     """Say the same of a run's token where its target, asked again, chose another by this gap."""
-    return f"{choice.request_id}, {_flip([target_gap(bundle, choice), gap], choice, bundle)}"
+    flip = _flip([target_gap(bundle, choice), gap], choice, bundle)
+    return Judgement(f"{choice.request_id}, {flip}", flip.tie)
 
 
-def judge_draft(one: Bundle, other: Bundle, choice: Choice, anchor: int) -> str:
+def judge_draft(one: Bundle, other: Bundle, choice: Choice, anchor: int) -> Judgement:
     """Say how narrow the drafter's choices were where two runs matched other drafts against the same target tokens.
 
     choice: where the shorter match ended. anchor: of the block; its filled outcome in `other` tells the drafter's gap.
@@ -62,23 +74,22 @@ def judge_draft(one: Bundle, other: Bundle, choice: Choice, anchor: int) -> str:
     margins = other.table("outcomes").filter(at_anchor)["draft_margin"].drop_nulls()
     gap = float(margins[0]) if len(margins) else None
     targets = _both([target_gap(bundle, choice) for bundle in (one, other)])
-    return (
-        f"the target agrees at position {choice.position} (logits gap {targets}), "
-        f"so the drafts differ, logits gap {_number(gap)}: {_verdict(gap, one, other)}"
-    )
+    agrees = f"the target agrees at position {choice.position} (logits gap {targets})"
+    return _judged(f"{agrees}, so the drafts differ, logits gap {_number(gap)}", gap, one, other)
 
 
-def judge_decision(one: Bundle, other: Bundle, step: int) -> str:
+def judge_decision(one: Bundle, other: Bundle, step: int) -> Judgement:
     """Say how far the confidence that two runs decided a step on lies apart, and what follows.
 
     The same controller on the same numbers decides the same; on numbers that rounding moved, a near tie may tip.
     """
     apart = _confidence_apart(one, other, step)
     if apart == 0.0:
-        return "the decision differs on equal confidence: not a tie: a logic fault"
+        return Judgement("the decision differs on equal confidence: not a tie: a logic fault")
     if apart is None:
-        return "the decision differs, and one of the two kept no confidence: a tie cannot be told from a logic fault"
-    return f"the decision differs, on confidence at most {_number(apart)} apart: {_verdict(apart, one, other)}"
+        unknown = "a tie cannot be told from a logic fault"
+        return Judgement(f"the decision differs, and one of the two kept no confidence: {unknown}")
+    return _judged(f"the decision differs, on confidence at most {_number(apart)} apart", apart, one, other)
 
 
 def _confidence_apart(one: Bundle, other: Bundle, step: int) -> float | None:
@@ -102,21 +113,21 @@ def _confidence_apart(one: Bundle, other: Bundle, step: int) -> float | None:
     return None if largest is None else float(largest)
 
 
-def _flip(gaps: list[float | None], choice: Choice, *bundles: Bundle) -> str:
+def _flip(gaps: list[float | None], choice: Choice, *bundles: Bundle) -> Judgement:
     known = [gap for gap in gaps if gap is not None]
-    verdict = _verdict(sum(known) if known else None, *bundles)
-    return f"logits gap at position {choice.position}: {_both(gaps)}: {verdict}"
+    closed = sum(known) if known else None
+    return _judged(f"logits gap at position {choice.position}: {_both(gaps)}", closed, *bundles)
 
 
-def _verdict(gap: float | None, *bundles: Bundle) -> str:
+def _judged(found: str, gap: float | None, *bundles: Bundle) -> Judgement:
     dtypes = [str(bundle.manifest.details.get("dtype")) for bundle in bundles]
     known = [dtype for dtype in dtypes if dtype in TIE_WIDTH]
     if gap is None or not known:
-        return "a tie cannot be told from a logic fault without the gap and the dtype"
+        return Judgement(f"{found}: a tie cannot be told from a logic fault without the gap and the dtype")
     dtype = max(known, key=TIE_WIDTH.__getitem__)
     if gap <= TIE_WIDTH[dtype]:
-        return f"a tie within {dtype} rounding ({TIE_WIDTH[dtype]:.1e})"
-    return "not a tie: a logic fault"
+        return Judgement(f"{found}: a tie within {dtype} rounding ({TIE_WIDTH[dtype]:.1e})", tie=True)
+    return Judgement(f"{found}: not a tie: a logic fault")
 
 
 def _both(gaps: list[float | None]) -> str:

@@ -30,7 +30,7 @@ def test_a_run_agrees_with_itself_and_not_with_another_decision(replayed):
     rows, wrong = mismatches(one, other)
     assert 0 < wrong <= rows
     assert first_difference(one, one) is None
-    found = first_difference(one, other)
+    found = str(first_difference(one, other))
     assert "parts from its replay in step" in found
     assert found.endswith("the decision differs on equal confidence: not a tie: a logic fault")
 
@@ -65,3 +65,11 @@ def test_a_pair_is_foreseen_where_the_spread_of_the_draws_reaches_what_was_measu
     assert not without.foreseen
     assert reached.predicted == without.predicted
     assert reached.foreseen
+
+
+def test_only_what_rounding_does_not_explain_is_a_fault(replayed):
+    live = {"lag": [replayed("lag")]}
+    assert judge(live, {"lag": replayed("lag")}, {}).faults == []
+    other = replayed("lag", controller=ControllerSettings())
+    found = judge(live, {"lag": other}, {})
+    assert found.faults == [str(first_difference(live["lag"][0], other))]
