@@ -15,8 +15,9 @@ import polars as pl
 from simtool.trace.bundle import Bundle
 
 #: The widest gap, in logits, that rounding may close. In units of the dtype's spacing at 1: 512 in float32 and float64,
-#: whose error grows through the layers, 32 in 16 bits, whose products are summed in float32. Measured on the shipped
-#: target (logits up to 18, 896 positions, whole sequences against token by token): gaps moved by at most 124 and 16.
+#: whose error grows through the layers, 32 in 16 bits, whose products are summed in float32. Measured on the first
+#: target that shipped (logits up to 18, 896 positions, whole sequences against token by token): gaps moved by at most
+#: 124 and 16.
 TIE_WIDTH: Mapping[str, float] = MappingProxyType(
     {"float64": 512 * 2.0**-52, "float32": 512 * 2.0**-23, "float16": 32 * 2.0**-10, "bfloat16": 32 * 2.0**-7}
 )
