@@ -19,6 +19,7 @@ def break_even(
     trace: study.Trace,
     policy: Annotated[str, typer.Option(help="A lag placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
     decision_us: Annotated[str, typer.Option(help="Costs of a decision to try, in us.")] = "0,50,100,200,500,1000,2000",
     concurrency: study.Concurrencies = None,
     seeds: study.Seeds = 0,
@@ -35,9 +36,12 @@ def break_even(
     (lagged,) = study.placements([policy])
     if not lagged.lag_steps:
         raise UsageError(f"--policy {policy} has no lag; break-even compares a lag placement with this-step")
-    source, costs = study.open_trace(trace, profile)
+    source, costs = study.open_trace(trace, profile, (), predictor)
+    study.check_priced(costs, lagged, ["decide"])
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
-    settings = study.settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only)
+    settings = study.settings_of(
+        source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
+    )
     decisions_ns = [us * NS_PER_US for us in study.numbers(decision_us, 0)]
     if min(decisions_ns) < 0:
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")
@@ -53,7 +57,7 @@ def break_even(
 
         save_figure(draw_break_even(points), figure)
         console.note(f"figure written to {figure}")
-    _print(points, lagged.name, study.basis(settings[0]), json=json)
+    _print(points, lagged.name, study.basis(settings), json=json)
     study.warn(caveats_of(points))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
-from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_output
+from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_distinct, check_output
 from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def calibrate(bundles: Bundles, out: OutPath = None, json: JsonFlag = False, for
     """Fit what every op costs, pooled over the bundles, and write a profile that `simtool replay` takes."""
     path = out or bundles[0].with_name(f"{bundles[0].name}.profile.json")
     check_output(path, force=force)
+    check_distinct(bundles)
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
     from simtool.calibrate.profile import save_profile

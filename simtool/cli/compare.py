@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from simtool.cli import console
-from simtool.cli.options import FINDING, Bundles, JsonFlag
+from simtool.cli.options import FINDING, Bundles, JsonFlag, check_distinct
 from simtool.cli.summary import print_summaries
 from simtool.errors import UsageError
 
@@ -62,10 +62,7 @@ def open_all(paths: list[Path]) -> list[Bundle]:
     """Open bundles, refusing a path given twice: it would count as a repetition."""
     from simtool.trace.bundle import open_bundle
 
-    resolved = [path.resolve() for path in paths]
-    for path, full in zip(paths, resolved, strict=True):
-        if resolved.count(full) > 1:
-            raise UsageError(f"{path} is given twice; give each bundle once")
+    check_distinct(paths)
     return [open_bundle(path) for path in paths]
 
 

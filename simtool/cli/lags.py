@@ -14,28 +14,35 @@ from simtool.cli.options import JsonFlag
 if TYPE_CHECKING:
     from simtool.analysis.lag_effect import LagEffect, Persistence
 
-_BASIS = "over all decode steps; tokens only, so no cost enters; intervals: requests resampled"
+_BASIS = (
+    "over all decode steps; tokens only: no op's cost enters, but the predictor by which the controller prunes does; "
+    "{controller}; intervals: requests resampled"
+)
 
 
 def lags(
     trace: study.Trace,
     lag: Annotated[str, typer.Option(help="Lags to compare with lag 0.")] = "1,2,3",
     profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
-    from simtool.study.lags import lag_study
+    from simtool.study.lags import lag_study, placement_at
 
-    source, costs = study.open_trace(trace, profile)
-    found = lag_study(source, costs, study.numbers(lag, 1))
+    source, costs = study.open_trace(trace, profile, (), predictor)
+    lags = study.numbers(lag, 1)
+    study.check_priced(costs, placement_at(0), ["decide"])
+    found = lag_study(source, costs, lags, predictor)
+    basis = _BASIS.format(controller=study.controller(source, costs, predictor))
     if json:
         effects_json = [{"origin": "replayed", **asdict(effect)} for effect in found.effects]
-        told = {"basis": _BASIS, "warnings": found.caveats.lines()}
+        told = {"basis": basis, "warnings": found.caveats.lines()}
         console.emit_json(
             {**told, "effects": effects_json, "persistence": [asdict(each) for each in found.persistence]}
         )
     else:
-        console.note(f"modeled, {_BASIS}")
+        console.note(f"modeled, {basis}")
         _print(found.effects, found.persistence)
     study.warn(found.caveats)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -38,6 +39,14 @@ def check_output(path: Path, *, force: bool) -> None:
     """Refuse to overwrite `path` unless forced, before any work is spent."""
     if path.exists() and not force:
         raise UsageError(f"{path} is already there; pass --force to replace it, or --out to write elsewhere")
+
+
+def check_distinct(paths: Sequence[Path]) -> None:
+    """Refuse a bundle given twice: it would count as a repetition."""
+    resolved = [path.resolve() for path in paths]
+    for path, full in zip(paths, resolved, strict=True):
+        if resolved.count(full) > 1:
+            raise UsageError(f"{path} is given twice; give each bundle once")
 
 
 def check_bundle_output(path: Path, *, force: bool) -> None:

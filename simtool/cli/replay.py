@@ -75,6 +75,8 @@ def replay(
     source = open_bundle(trace)
     costs = costs_for(source, profile, change or [])
     check_effect(costs, change or [], placements)
+    if change and all(each.partition("=")[0] == "loop_gap" for each in change):
+        console.note("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")
     base = Scenario(
         placements[0],
         source.manifest.concurrency if concurrency is None else concurrency,

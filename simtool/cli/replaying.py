@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from simtool.trace.bundle import Bundle
 
 
+#: What the figures of a replay leave out.
+BETWEEN_STEPS = (
+    "steady tok/s and step leave out the time between steps (loop_gap); whole-run tok/s, TPOT and TTFT count it"
+)
+
+
 @dataclass(frozen=True)
 class Outputs:
     """Where replayed bundles go: one folder each, named after trace, placement and, where there are several, seed."""
@@ -95,6 +101,8 @@ def report(lines: dict[str, list[Line]], refused: Sequence[str], *, json: bool) 
         print_repeats(lines, json=json)
     elif lines:
         print_lines([line for found in lines.values() for line in found], json=json)
+    if lines:
+        console.note(BETWEEN_STEPS)
     told: dict[str, list[str]] = {}
     for name, found in lines.items():
         for warning in found[0].warnings:

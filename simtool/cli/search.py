@@ -25,6 +25,7 @@ _PRUNING = (
 def search(
     trace: study.Trace,
     profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
     concurrency: study.Concurrencies = None,
     lag: Annotated[str, typer.Option(help="Ages of the confidence to search: none (static), 0 (this-step), 1 to 8.")]
     = "none,0,1",
@@ -44,9 +45,11 @@ def search(
     if save is not None:
         check_output(save, force=force)
     lags = _lags(lag)
-    source, costs = study.open_trace(trace, profile)
+    source, costs = study.open_trace(trace, profile, (), predictor)
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
-    settings = study.settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only)
+    settings = study.settings_of(
+        source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
+    )
     from simtool.study.search import candidates
     from simtool.study.search import search as find
 
@@ -56,7 +59,7 @@ def search(
         for index, setting in enumerate(settings):
             progress = _after(index * len(tried.placements), done)
             results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))
-    _print(tried, results, study.basis(settings[0]), json=json)
+    _print(tried, results, study.basis(settings), json=json)
     for result in results:
         study.warn(result.caveats, f"concurrency {result.concurrency}")
     if save is not None:

@@ -5,21 +5,22 @@ figures rest on.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from simtool.cli import console
 from simtool.cli.costs import costs_for
 from simtool.errors import UsageError
+from simtool.step.ops import CATALOGUE
 from simtool.step.placement import Placement, resolve_placement
 
 if TYPE_CHECKING:
     from simtool.calibrate.profile import Profile
     from simtool.replay.caveats import Caveats
-    from simtool.study.cells import Setting
+    from simtool.study.cells import PredictorChoice, Setting
     from simtool.trace.bundle import Bundle
 
 Trace = Annotated[Path, typer.Argument(help="The bundle whose requests and outcomes are replayed.")]
@@ -40,9 +41,17 @@ NoiseOnly = Annotated[
     typer.Option("--noise-only", help="Intervals of the noise alone, at the fitted costs: not of the fit's error."),
 ]
 Jobs = Annotated[int | None, typer.Option(help="Processes; default: one a core.")]
+Predictor = Annotated[
+    Literal["trace", "profile", "none"] | None,
+    typer.Option(help="Whose validate-time predictor the controller uses; default: the profile's, or the trace's when "
+                      "it has none (in replay: the trace's, or the profile's)."),
+]  # fmt: skip
 FigureOption = Annotated[Path | None, typer.Option(help="Also draw it, into this HTML file.")]
 
-_STEPS = "averaged over decode steps at the full batch, as replay's steady tok/s (its step: over all decode steps)"
+_STEPS = (
+    "averaged over decode steps at the full batch, as replay's steady tok/s (its step: over all decode steps), without "
+    "the time between steps"
+)
 
 
 def numbers(text: str | None, default: int) -> list[int]:
@@ -82,21 +91,47 @@ def placements(policies: Sequence[str]) -> list[Placement]:
     return found
 
 
-def open_trace(path: Path, profile: Path | None, changes: Sequence[str] = ()) -> tuple[Bundle, Profile]:
-    """Open a trace and its costs, and say whose predictor the controller uses."""
+def open_trace(
+    path: Path, profile: Path | None, changes: Sequence[str] = (), predictor: PredictorChoice | None = None
+) -> tuple[Bundle, Profile]:
+    """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.cells import controller_of
     from simtool.trace.bundle import open_bundle
 
     bundle = open_bundle(path)
     costs = costs_for(bundle, profile, changes, REFITS)
-    if costs.predictor is not None:
-        console.note("controller: the profile's predictor, as with replay --predictor profile")
-    elif controller_of(bundle, costs).predictor is not None:
-        console.note("controller: the trace's predictor, the profile has none")
-    else:
-        console.note("warning: no predictor, so every verify counts 1 ms and pruning gains nothing")
+    if predictor != "none" and controller_of(bundle, costs, predictor).predictor is None:
+        whose = f"the {predictor} has no predictor" if predictor else "no predictor"
+        console.note(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")
+    if any(change.partition("=")[0] == "loop_gap" for change in changes):
+        console.note("warning: loop_gap lies between steps, which no figure here counts; replay's whole-run tok/s does")
     return bundle, costs
+
+
+def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:
+    """Refuse costs that lack one of these ops of a placement (None: any), before they are varied or replayed."""
+    missing = sorted(
+        {op.name for op in placement.ever_runs()}.intersection(names or CATALOGUE) - set(costs.decode.host)
+    )
+    if not missing:
+        return
+    if "decide" in missing:
+        raise UsageError(
+            f"profile {costs.name} has no cost of a decision, for static never decides and nothing else was recorded "
+            f"for it; to price {placement.name}, record a placement that decides (simtool record --policy this-step) "
+            "or give a --profile calibrated with one"
+        )
+    raise UsageError(
+        f"profile {costs.name} has no cost of {', '.join(missing)}, which {placement.name} runs: its recordings never "
+        "did; give a --profile calibrated with one that does"
+    )
+
+
+def check_predictor(predictor: PredictorChoice | None, placements: Sequence[Placement]) -> None:
+    """Refuse the choice of a predictor where nothing decides."""
+    if predictor is not None and not any(placement.decides for placement in placements):
+        raise UsageError("--predictor has no effect on static; leave it out, or add a policy that decides")
 
 
 def settings_of(
@@ -107,6 +142,7 @@ def settings_of(
     *,
     seeds: int = 0,
     noise_only: bool = False,
+    predictor: PredictorChoice | None = None,
 ) -> list[Setting]:
     """Return one setting a concurrency; raises UsageError when the requests cannot fill it, or refits the seeds."""
     from simtool.study.cells import Setting
@@ -114,14 +150,35 @@ def settings_of(
     from simtool.study.workload import workload
 
     return [
-        Setting(workload(source, concurrency, waves), profile, concurrency, seeds_of(seeds), not noise_only)
+        Setting(
+            workload(source, concurrency, waves),
+            profile,
+            concurrency,
+            seeds_of(seeds),
+            not noise_only,
+            predictor=predictor,
+        )
         for concurrency in concurrencies
     ]
 
 
-def basis(setting: Setting) -> str:
-    """Say which steps are averaged, and what the intervals cover."""
-    return f"{_STEPS}; {covered(setting)}"
+def basis(settings: Sequence[Setting]) -> str:
+    """Say which steps are averaged, whose predictor decides, and what the intervals cover."""
+    controllers = dict.fromkeys(controller(each.source, each.profile, each.predictor) for each in settings)
+    return f"{_STEPS}; {' or '.join(controllers)}; {covered(settings[0])}"
+
+
+def controller(source: Bundle, profile: Profile, predictor: PredictorChoice | None) -> str:
+    """Say whose predictor the controller has, and how replay differs where this is a study's default."""
+    from simtool.study.cells import controller_of, default_predictor
+
+    choice = predictor or default_predictor(profile)
+    has = controller_of(source, profile, predictor).predictor is not None
+    told = f"controller with the {choice}'s predictor" if has else "controller without a predictor"
+    differs = (
+        predictor is None and choice == "profile" and controller_of(source, profile, "trace").predictor is not None
+    )
+    return told + (" (replay's default: the trace's)" if differs else "")
 
 
 def covered(setting: Setting) -> str:

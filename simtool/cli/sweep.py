@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simtool.cli import console, study
-from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, check_distinct, check_output
 from simtool.step.placement import PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ def sweep(
     policy: Annotated[list[str] | None, typer.Option(help="A placement's name or a .toml file; may be repeated; "
                                                           "default: the four arms of the pull request.")] = None,
     profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
     change: study.Changes = None,
     concurrency: study.Concurrencies = None,
     seeds: study.Seeds = 0,
@@ -47,17 +48,21 @@ def sweep(
     for path in (target, figure):
         if path is not None:
             check_output(path, force=force)
+    check_distinct(traces)
     losses = study.shares(stale_loss)
     arms = study.placements(policy or PULL_REQUEST_ARMS)
     check_baseline(baseline, [placement.name for placement in arms])
-    opened = [study.open_trace(trace, profile, change or ()) for trace in traces]
+    study.check_predictor(predictor, arms)
+    opened = [study.open_trace(trace, profile, change or (), predictor) for trace in traces]
     for _, costs in opened:
         check_effect(costs, change or (), arms)
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)
     settings = [
         replace(setting, stale_loss=loss)
         for source, costs in opened
-        for setting in study.settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only)
+        for setting in study.settings_of(
+            source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
+        )
         for loss in losses
     ]
     grid = Grid(settings, arms)
@@ -72,7 +77,7 @@ def sweep(
 
         save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
         console.note(f"figure written to {figure}")
-    _print(gains, study.basis(settings[0]), json=json)
+    _print(gains, study.basis(settings), json=json)
     for place, caveats in swept.caveats.items():
         study.warn(caveats, place)
 

@@ -17,6 +17,7 @@ def tornado(
     trace: study.Trace,
     policy: Annotated[str, typer.Option(help="A placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
     change: study.Changes = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
     waves: study.Waves = None,
@@ -29,12 +30,14 @@ def tornado(
     if figure is not None:
         check_output(figure, force=force)
     (placement,) = study.placements([policy])
+    study.check_predictor(predictor, [placement])
     from simtool.calibrate.whatif import check_effect
 
-    source, costs = study.open_trace(trace, profile, change or ())
+    source, costs = study.open_trace(trace, profile, change or (), predictor)
+    study.check_priced(costs, placement)
     check_effect(costs, change or (), [placement])
     wanted = source.manifest.concurrency if concurrency is None else concurrency
-    (setting,) = study.settings_of(source, costs, [wanted], waves)
+    (setting,) = study.settings_of(source, costs, [wanted], waves, predictor=predictor)
     from simtool.study.tornado import count_jobs
     from simtool.study.tornado import tornado as run
 
@@ -46,7 +49,7 @@ def tornado(
 
         save_figure(draw_tornado(found), figure)
         console.note(f"figure written to {figure}")
-    _print(found, study.basis(setting), json=json)
+    _print(found, study.basis([setting]), json=json)
     study.warn(found.caveats)
 
 
@@ -68,7 +71,7 @@ def _print(found: Tornado, basis: str, *, json: bool) -> None:
             "-" if bar.moved_ns is None else format_ns(bar.moved_ns),
             ""
             if bar.moved_to is None or bar.moved_ns is None or bar.moved_ns <= 0
-            else bar.moved_to.name.split(", ")[-1],
+            else bar.moved_to.name.split(" moved ")[-1],
         )
         for bar in found.bars
     ]

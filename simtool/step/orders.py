@@ -49,7 +49,7 @@ def legal_orders(lag_steps: int | None) -> Orders:
 
 
 def moves(placement: Placement, op: str) -> list[Placement]:
-    """Return the placement with the slot of one op at every other place that is legal.
+    """Return the placement with the slot of one op at every other place that is legal, named after where that is.
 
     Raises UsageError when the placement does not run the op.
     """
@@ -61,7 +61,8 @@ def moves(placement: Placement, op: str) -> list[Placement]:
     found = []
     for place in range(len(rest) + 1):
         order = (*rest[:place], slot, *rest[place:])
-        if order != placement.order and (moved := _legal(placement, order, f"{op} moved to {place + 1}")):
+        where = f"before {rest[place]}" if place < places[0] else f"after {rest[place - 1]}"
+        if order != placement.order and (moved := _legal(placement, order, f"{op} moved {where}")):
             found.append(moved)
     return found
 

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import active_children, get_context
+from typing import Literal
 
 import polars as pl
 
@@ -29,6 +30,8 @@ from simtool.trace.bundle import Bundle
 from simtool.units import NS_PER_S
 
 Progress = Callable[[int], None]
+#: Whose validate-time predictor the controller uses.
+PredictorChoice = Literal["trace", "profile", "none"]
 
 
 def silent(_done: int) -> None:
@@ -40,7 +43,7 @@ class Setting:
     """What placements are compared under: a trace, a machine, a concurrency.
 
     seeds: of the noise; none: no noise. fit_error: every seed also prices with another refit of the costs, where the
-    profile carries refits. stale_loss: see Scenario.
+    profile carries refits. stale_loss: see Scenario. predictor: see `controller_of`.
     """
 
     source: Bundle
@@ -49,6 +52,7 @@ class Setting:
     seeds: tuple[int, ...] = ()
     fit_error: bool = True
     stale_loss: float = 0.0
+    predictor: PredictorChoice | None = None
 
     @property
     def refitted(self) -> bool:
@@ -57,7 +61,7 @@ class Setting:
 
     def scenarios(self, placement: Placement) -> list[Scenario]:
         """Return the replays of one placement: one without noise, or one a seed."""
-        controller = controller_of(self.source, self.profile)
+        controller = controller_of(self.source, self.profile, self.predictor)
         base = Scenario(placement, self.concurrency, controller, stale_loss=self.stale_loss)
         return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
 
@@ -122,10 +126,20 @@ class Cell:
         return self.idle_ns / float(self.run.duration_ns.sum())
 
 
-def controller_of(source: Bundle, profile: Profile) -> ControllerSettings:
-    """Return the recorded controller with the profile's predictor, when it has one: it knows the replayed machine."""
+def controller_of(source: Bundle, profile: Profile, predictor: PredictorChoice | None = None) -> ControllerSettings:
+    """Return the recorded controller with the chosen predictor.
+
+    None: the profile's, which knows the replayed machine, or the trace's when the profile has none.
+    """
     recorded = recorded_controller(source.manifest)
-    return replace(recorded, predictor=profile.predictor or recorded.predictor)
+    choice = predictor or default_predictor(profile)
+    fitted = {"trace": recorded.predictor, "profile": profile.predictor, "none": None}
+    return replace(recorded, predictor=fitted[choice])
+
+
+def default_predictor(profile: Profile) -> PredictorChoice:
+    """Return whose predictor a study takes unless told otherwise."""
+    return "profile" if profile.predictor is not None else "trace"
 
 
 def run_cell(source: Bundle, profile: Profile, scenario: Scenario) -> Cell:

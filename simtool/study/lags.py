@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from simtool.replay.caveats import Caveats, merged
 from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN, Placement, with_lag
-from simtool.study.cells import controller_of
+from simtool.study.cells import PredictorChoice, controller_of
 from simtool.trace.bundle import Bundle
 
 _DISTANCES = (1, 2, 3, 4, 5)
@@ -27,16 +27,21 @@ def placement_at(lag: int) -> Placement:
 
 @dataclass(frozen=True)
 class LagStudy:
-    """What `lag_study` finds; caveats: of its replays."""
+    """What `lag_study` finds; caveats: of its replays, but for those about times."""
 
     effects: tuple[LagEffect, ...]
     persistence: tuple[Persistence, ...]
     caveats: Caveats
 
 
-def lag_study(source: Bundle, profile: Profile, lags: Sequence[int]) -> LagStudy:
-    """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits."""
-    controller = controller_of(source, profile)
+def lag_study(
+    source: Bundle, profile: Profile, lags: Sequence[int], predictor: PredictorChoice | None = None
+) -> LagStudy:
+    """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits.
+
+    predictor: see `controller_of`.
+    """
+    controller = controller_of(source, profile, predictor)
     concurrency = source.manifest.concurrency
     replays = {
         lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)) for lag in sorted({0, *lags})
@@ -44,7 +49,17 @@ def lag_study(source: Bundle, profile: Profile, lags: Sequence[int]) -> LagStudy
     bundles = {lag: replayed.bundle(source.path) for lag, replayed in replays.items()}
     blocks = blocks_of(_visited(source, bundles[0]))
     alike = () if blocks is None else tuple(persistence(blocks, distance) for distance in _DISTANCES)
-    return LagStudy(tuple(lag_effects(bundles)), alike, merged(replayed.caveats for replayed in replays.values()))
+    caveats = merged(replayed.caveats for replayed in replays.values())
+    if controller.predictor != profile.predictor:
+        caveats = replace(caveats, changes=())
+    caveats = _of_tokens(caveats, profile)
+    return LagStudy(tuple(lag_effects(bundles)), alike, caveats)
+
+
+def _of_tokens(caveats: Caveats, profile: Profile) -> Caveats:
+    """What bears on tokens: not how ops are priced. What changed the profile may have changed its predictor."""
+    prices = set(profile.provenance.stand_ins.values())
+    return Caveats(tuple(each for each in caveats.sentences if each not in prices), changes=caveats.changes)
 
 
 def _visited(source: Bundle, replayed: Bundle) -> Bundle:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from simtool.replay.caveats import Caveats
 from simtool.replay.run import replay
 from simtool.step.orders import legal_orders
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.cells import Cell, Progress, Setting, arm_of, caveats_of, run_cells, silent
+from simtool.study.cells import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
 from simtool.units import format_ns
 
 BASELINE = BUILT_IN["lag-overlap"]
@@ -32,12 +32,18 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Found:
-    """One of the best orders. gain: its tokens/s over lag-overlap's, with the interval. why: what left the path."""
+    """One of the best orders, against lag-overlap. gain: of its tokens/s, with the interval.
+
+    tokens_change, step_change: of its tokens per step and its step time, as shares; their quotient is the gain. why:
+    both in words, then what left the critical path and what joined it.
+    """
 
     placement: Placement
     tokens_per_s: float
     step_ns: float
     gain: Comparison
+    tokens_change: float
+    step_change: float
     why: str
 
 
@@ -79,25 +85,30 @@ def search(
     setting: Setting, tried: Candidates, *, top: int, processes: int, progress: Progress = silent
 ) -> SearchResult:
     """Replay every candidate without noise at the fitted costs, the `top` best and lag-overlap with the seeds."""
-    screen = Setting(setting.source, setting.profile, setting.concurrency)
+    screen = replace(setting, seeds=())
     jobs = [(screen, placement) for placement in tried.placements]
     cells = [found[0] for found in run_cells(jobs, processes=processes, progress=progress)]
     ranked = sorted(zip(cells, tried.placements, strict=True), key=lambda pair: -pair[0].tokens_per_s)
     best = [placement for _, placement in ranked[:top]]
     finals = run_cells([(setting, placement) for placement in (BASELINE, *best)], processes=processes)
-    found = [
-        Found(
-            placement,
-            sum(cell.tokens_per_s for cell in mine) / len(mine),
-            sum(cell.step_ns for cell in mine) / len(mine),
-            compare(arm_of(finals[0]), arm_of(mine), draws=setting.refitted),
-            explain(setting, BASELINE, placement),
-        )
-        for placement, mine in zip(best, finals[1:], strict=True)
-    ]
+    found = [_found(setting, placement, finals[0], mine) for placement, mine in zip(best, finals[1:], strict=True)]
     found.sort(key=lambda each: -each.gain.ratio)
     caveats = caveats_of([*cells, *(cell for mine in finals for cell in mine)])
-    return SearchResult(setting.concurrency, len(cells), _mean(finals[0]), tuple(found), caveats)
+    return SearchResult(setting.concurrency, len(cells), _tokens_per_s(finals[0]), tuple(found), caveats)
+
+
+def _found(setting: Setting, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]) -> Found:
+    tokens_change = mean(mine, lambda cell: cell.tokens_per_step) / mean(base, lambda cell: cell.tokens_per_step) - 1
+    step_change = mean(mine, lambda cell: cell.step_ns) / mean(base, lambda cell: cell.step_ns) - 1
+    return Found(
+        placement,
+        _tokens_per_s(mine),
+        mean(mine, lambda cell: cell.step_ns),
+        compare(arm_of(base), arm_of(mine), draws=setting.refitted),
+        tokens_change,
+        step_change,
+        f"tokens per step {tokens_change:+.1%}, step time {step_change:+.1%}; {explain(setting, BASELINE, placement)}",
+    )
 
 
 def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
@@ -115,7 +126,7 @@ def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
 
 
 def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
-    scenario = Setting(setting.source, setting.profile, setting.concurrency).scenarios(placement)[0]
+    scenario = replace(setting, seeds=()).scenarios(placement)[0]
     bundle = replay(setting.source, setting.profile, scenario).bundle(setting.source.path)
     full = full_occupancy(decode_steps(bundle.table("steps"), bundle.table("rows")))
     events = bundle.table("events").filter(pl.col("step").is_in(full["step"].implode()))
@@ -132,5 +143,5 @@ def _missing(setting: Setting, placement: Placement) -> str | None:
     return None
 
 
-def _mean(cells: Sequence[Cell]) -> float:
-    return sum(cell.tokens_per_s for cell in cells) / len(cells)
+def _tokens_per_s(cells: Sequence[Cell]) -> float:
+    return mean(cells, lambda cell: cell.tokens_per_s)

@@ -51,13 +51,25 @@ class Swept:
 def sweep(grid: Grid, *, processes: int, progress: Progress) -> Swept:
     """Run the grid. Columns: trace, profile, sl, algorithm, concurrency, stale_loss, placement, seed, refitted, steps,
     full_batch, tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length, idle_share, extrapolated;
-    all modeled, and over decode steps at the full batch, of which there are `steps`. refitted: the seed has costs of
-    its own. extrapolated: how many costs were priced beyond the calibrated sizes.
+    all modeled, and over decode steps at the full batch, of which there are `steps`. trace: as `trace_labels` names it.
+    refitted: the seed has costs of its own. extrapolated: how many costs were priced beyond the calibrated sizes.
     """
     jobs = grid.jobs()
+    labels = trace_labels([setting.source.path for setting in grid.settings])
     results = run_cells(jobs, processes=processes, progress=progress)
-    rows = [_row(setting, cell) for (setting, _), cells in zip(jobs, results, strict=True) for cell in cells]
-    return Swept(pl.DataFrame(rows), _caveats(jobs, results))
+    rows = [
+        _row(labels[setting.source.path], setting, cell)
+        for (setting, _), cells in zip(jobs, results, strict=True)
+        for cell in cells
+    ]
+    return Swept(pl.DataFrame(rows), _caveats(labels, jobs, results))
+
+
+def trace_labels(paths: Sequence[Path]) -> dict[Path, str]:
+    """Return what to call each bundle: its folder's name, or its path where two folders have one name."""
+    distinct = list(dict.fromkeys(paths))
+    names = [path.name for path in distinct]
+    return {path: path.name if names.count(path.name) == 1 else str(path) for path in distinct}
 
 
 def with_gain(table: pl.DataFrame, baseline: str) -> pl.DataFrame:
@@ -84,12 +96,16 @@ def _change(log_ratio: float | None) -> float | None:
     return None if log_ratio is None else exp(log_ratio) - 1
 
 
-def _caveats(jobs: Sequence[tuple[Setting, Placement]], results: Sequence[Sequence[Cell]]) -> dict[str, Caveats]:
+def _caveats(
+    labels: Mapping[Path, str], jobs: Sequence[tuple[Setting, Placement]], results: Sequence[Sequence[Cell]]
+) -> dict[str, Caveats]:
     """What the replays of each trace, profile and concurrency have to say together."""
     by_place: dict[str, list[Cell]] = {}
     for (setting, _), cells in zip(jobs, results, strict=True):
-        place = f"{setting.source.path.name}, {setting.profile.name}, concurrency {setting.concurrency}"
-        by_place.setdefault(place, []).extend(cells)
+        names = dict.fromkeys(
+            (labels[setting.source.path], setting.profile.name)
+        )  # its own costs have the trace's name
+        by_place.setdefault(f"{', '.join(names)}, concurrency {setting.concurrency}", []).extend(cells)
     return {place: caveats_of(cells) for place, cells in by_place.items()}
 
 
@@ -121,10 +137,10 @@ def seeds_of(count: int) -> tuple[int, ...]:
     return tuple(range(count))
 
 
-def _row(setting: Setting, cell: Cell) -> dict[str, object]:
+def _row(trace: str, setting: Setting, cell: Cell) -> dict[str, object]:
     manifest = setting.source.manifest
     return {
-        "trace": setting.source.path.name,
+        "trace": trace,
         "profile": setting.profile.name,
         "sl": manifest.sl,
         "algorithm": manifest.algorithm,

@@ -18,7 +18,7 @@ from simtool.study.cells import Cell, Progress, Setting, caveats_of, mean, run_c
 
 @dataclass(frozen=True)
 class Bar:
-    """One host op, one piece of device work, or the loop's gap; gains in ns of the mean full step (negative: lost).
+    """One host op or one piece of device work; gains in ns of the mean full step (negative: lost).
 
     moved_ns: of the best other legal place of a host op, moved_to: the order with it; None when it has none.
     """
@@ -50,9 +50,7 @@ def tornado(setting: Setting, placement: Placement, *, processes: int, progress:
     """Replay the placement once for each change of one cost, and once for each legal move of one op."""
     parts = list(_parts(placement))
     cost_jobs = [
-        (_changed(setting, name if lane == "loop" else f"{lane}.{name}", value), placement)
-        for name, lane in parts
-        for value in ("0", "x0.5")
+        (_changed(setting, f"{lane}.{name}", value), placement) for name, lane in parts for value in ("0", "x0.5")
     ]
     move_jobs = [(setting, moved) for name, lane in parts if lane == "host" for moved in moves(placement, name)]
     cells = run_cells([(setting, placement), *cost_jobs, *move_jobs], processes=processes, progress=progress)
@@ -75,12 +73,14 @@ def count_jobs(placement: Placement) -> int:
 
 
 def _parts(placement: Placement) -> Iterator[tuple[str, str]]:
-    """Yield (name, lane) of every host op and every piece of device work that either kind of step runs."""
+    """Yield (name, lane) of every host op and every piece of device work that either kind of step runs.
+
+    Not loop_gap: it lies between steps, so no step is shorter without it.
+    """
     kinds: Sequence[bool] = (True, False) if placement.decides else (False,)
     ops = list({op.name: op for pruned in kinds for op in placement.ops(pruned=pruned)}.values())
     yield from ((op.name, "host") for op in ops)
     yield from ((work, "device") for work in dict.fromkeys(work.name for op in ops for work in op.works))
-    yield "loop_gap", "loop"
 
 
 def _changed(setting: Setting, name: str, value: str) -> Setting:

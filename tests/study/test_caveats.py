@@ -43,7 +43,6 @@ def narrow(recorded, tmp_path):
         ("search", "--lag", "1", "--seeds", "0"),
         ("tornado",),
         ("break-even", "--decision-us", "0,5"),
-        ("lags",),
     ],
 )
 def test_studies_warn_in_the_words_of_a_replay(recorded, narrow, capsys, tmp_path, command):
@@ -53,9 +52,8 @@ def test_studies_warn_in_the_words_of_a_replay(recorded, narrow, capsys, tmp_pat
     printed = capsys.readouterr().err.splitlines()
     (beyond,) = (line.partition(": lag-overlap: ")[2] for line in printed if "priced beyond" in line)
     name, *options = (str(tmp_path / "s.csv") if part == "OUT" else part for part in command)
-    jobs = () if name == "lags" else ("--jobs", "1")
     changed = ("--set", "finish=2us") if name in ("sweep", "tornado") else ()
-    assert run([name, str(recorded / "lag"), "--profile", str(narrow), *changed, *options, *jobs]) == 0
+    assert run([name, str(recorded / "lag"), "--profile", str(narrow), *changed, *options, "--jobs", "1"]) == 0
     warned = "\n".join(line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: "))
     assert "priced beyond the calibrated sizes: " in warned
     assert all(part in warned for part in beyond.removeprefix("priced beyond the calibrated sizes: ").split("; "))

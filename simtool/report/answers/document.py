@@ -116,7 +116,8 @@ def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
     return (
         "Every figure here is **modeled**: a replay of recorded outcomes at calibrated or constructed costs, in a "
         "closed loop, averaged over decode steps at the full batch (the steady tok/s of `simtool replay`; its mean "
-        "step is over all decode steps), with the profile's predictor in the controller. Rebuilt by:\n\n"
+        "step is over all decode steps), without the time between steps, and with the profile's predictor in the "
+        "controller. Rebuilt by:\n\n"
         f"{command(rebuilt_by)}\n"
         f"{sources}. Each slot serves {plan.waves} requests (eight at least); when the trace has too few, its requests "
         f"are queued again. Outputs are short ({_lengths(answers)}): the first steps of every request, which a lag "
