@@ -33,19 +33,20 @@ class Answer:
 
     @property
     def best(self) -> Comparison:
-        """The arm that is furthest ahead, or least behind."""
+        """The arm that is furthest ahead, or least behind: of those that are resolved, where any is."""
         ahead = self.comparisons[0].metric is Metric.TOKENS_PER_S
-        return max(self.comparisons, key=lambda each: each.ratio if ahead else -each.ratio)
+        return max(self.comparisons, key=lambda each: (each.resolved, each.ratio if ahead else -each.ratio))
 
     def _claim(self) -> str:
         if not self.comparisons:
             return f"{self.baseline.name} is alone, so there is nothing to compare it with"
         if len(self.comparisons) > 1 and not any(each.resolved for each in self.comparisons):
             claim = f"cannot tell {', '.join(each.other for each in self.comparisons)} from {self.baseline.name}"
+            caveats = "".join(f"; {each.caveat}" for each in self.comparisons if each.caveat)
             if all(each.drifts and each.repetitions == 1 for each in self.comparisons):
-                return f"{claim} by one run each: {DRIFT_REMEDY}"
+                return f"{claim} by one run each: {DRIFT_REMEDY}{caveats}"
             intervals = ", ".join(f"{each.other} {each.interval}" for each in self.comparisons)
-            return f"{claim}: every 95 % interval spans zero ({intervals})"
+            return f"{claim}: every 95 % interval spans zero ({intervals}){caveats}"
         best = self.best
         better = (best.ratio > 1) == (best.metric is Metric.TOKENS_PER_S)
         if all(each.resolved for each in self.comparisons) and not better:

@@ -1,5 +1,7 @@
 """Bundles gathered into arms: runs of the same setting are repetitions of one arm.
 
+A name does not make a setting: another order or lag under it, or other what-ifs, is another arm.
+
 What was measured and what was computed never share a label: live, modeled (a replay) and imported are words in it.
 """
 
@@ -72,11 +74,17 @@ def gather_arms(bundles: Sequence[Bundle]) -> list[Arm]:
     """Group bundles into arms, in the order of their first bundle."""
     settings = [_settings(bundle) for bundle in bundles]
     varying = [key for key in _SETTINGS if len({each[key] for each in settings if key in each}) > 1]
+    orders, what_ifs = (_held(bundles, read) for read in (_order, _what_ifs))
     members: dict[str, list[Bundle]] = {}
     groups: dict[str, str] = {}
     for bundle, setting in zip(bundles, settings, strict=True):
         extras = [f"{key} {setting[key]}" for key in varying if key in setting]
-        label = ", ".join([f"{placement_name(bundle)} ({_origin(bundle)})", *extras])
+        called = _called(bundle)
+        if len(orders[called]) > 1:
+            extras.append(f"order {_order(bundle.manifest)}")
+        if len(what_ifs[called]) > 1 and _what_ifs(bundle.manifest):
+            extras.append(f"with {_what_ifs(bundle.manifest)}")
+        label = ", ".join([called, *extras])
         members.setdefault(label, []).append(bundle)
         shape = [f"{key} {setting[key]}" for key in varying if key != "controller"]
         groups[label] = ", ".join([_origin(bundle), *shape])
@@ -101,12 +109,28 @@ def differences(bundles: Sequence[Bundle]) -> list[str]:
         "sampling temperature": lambda m: str(m.sampling.get("temperature")),
     }
     found = [line for what, read in everywhere.items() for line in _unlike(what, bundles, read)]
+    for name in dict.fromkeys(map(placement_name, bundles)):
+        namesakes = [bundle for bundle in bundles if placement_name(bundle) == name]
+        found += _unlike(f"{name}: placement order", namesakes, _order)
     for origin, word in ORIGIN_WORDS.items():
         alike = [bundle for bundle in bundles if bundle.manifest.origin == origin]
         found += _unlike(f"device of the {word} bundles", alike, lambda m: m.device_name)
         found += _unlike(f"profile of the {word} bundles", alike, _costs)
     incomplete = [str(bundle.path) for bundle in bundles if not bundle.manifest.complete]
     return found + [f"{path} is incomplete" for path in incomplete] + _unequal_outputs(bundles)
+
+
+def unlike_machines(first: Arm, second: Arm) -> str:
+    """Say at which costs, or on which device, either of two arms of one origin ran; empty where it is the same."""
+    modeled = first.origin == ORIGIN_WORDS["replayed"]
+    found = [
+        " and ".join(sorted({(_costs(m) if modeled else m.device_name) for m in (b.manifest for b in arm.bundles)}))
+        for arm in (first, second)
+    ]
+    if found[0] == found[1]:
+        return ""
+    what, where = ("at the same costs", "at") if modeled else ("on the same device", "on")
+    return f"not {what}: {first.name} {where} {found[0]}, {second.name} {where} {found[1]}"
 
 
 def _unlike(what: str, bundles: Sequence[Bundle], read: Callable[[Manifest], str]) -> list[str]:
@@ -131,7 +155,38 @@ def _costs(manifest: Manifest) -> str:
         return "none"
     fitted = [str(bundle.get("sha256")) for bundle in profile.get("bundles") or ()]
     told = [profile.get("sources"), profile.get("changes"), fitted]
-    return f"{profile.get('name')} ({hashlib.sha256(str(told).encode()).hexdigest()[:12]})"
+    changed = f" with {what_ifs}" if (what_ifs := _what_ifs(manifest)) else ""
+    return f"{profile.get('name')}{changed} ({_hash(told)})"
+
+
+def _what_ifs(manifest: Manifest) -> str:
+    """The changes to a replay's costs; empty where there are none."""
+    profile = manifest.details.get("profile")
+    return ", ".join(map(str, profile.get("changes") or ())) if isinstance(profile, dict) else ""
+
+
+def _order(manifest: Manifest) -> str:
+    """Name what a placement does, whatever it is called: its order and its lag."""
+    if manifest.placement is None:
+        return "none"
+    lag = manifest.placement.get("lag_steps")
+    return f"{_hash(manifest.placement.get('order'))} {'without a decision' if lag is None else f'at lag {lag}'}"
+
+
+def _hash(told: object) -> str:
+    return hashlib.sha256(str(told).encode()).hexdigest()[:12]
+
+
+def _called(bundle: Bundle) -> str:
+    return f"{placement_name(bundle)} ({_origin(bundle)})"
+
+
+def _held(bundles: Sequence[Bundle], read: Callable[[Manifest], str]) -> dict[str, set[str]]:
+    """The values among the bundles of each placement and origin."""
+    found: dict[str, set[str]] = {}
+    for bundle in bundles:
+        found.setdefault(_called(bundle), set()).add(read(bundle.manifest))
+    return found
 
 
 def _unequal_outputs(bundles: Sequence[Bundle]) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from simtool.analysis.arms import Arm, Run
+from simtool.analysis.arms import Arm, Run, unlike_machines
 from simtool.units import NS_PER_S
 
 CONFIDENCE = 0.95
@@ -41,7 +41,8 @@ class Comparison:
 
     needed: repetitions (or, with one run each, times as many steps) at which an effect of this size would be
     resolved; None: beyond any plan. drifts: the runs were measured, so that two of one setting differ by more than
-    their steps tell.
+    their steps tell. unused: runs left out, for the other arm has one only. caveat: what else differs, and so may be
+    what made the difference.
     """
 
     metric: Metric
@@ -54,6 +55,8 @@ class Comparison:
     method: str
     needed: int | None
     drifts: bool
+    unused: tuple[str, ...] = ()
+    caveat: str = ""
 
     @property
     def resolved(self) -> bool:
@@ -75,7 +78,11 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One sentence: what can be said, and if nothing, what it would take."""
+        """One sentence: what can be said, and if nothing, what it would take; and what else may have done it."""
+        return f"{self._claim}; {self.caveat}" if self.caveat else self._claim
+
+    @property
+    def _claim(self) -> str:
         interval = f"95 % interval {self.interval}"
         if self.resolved:
             return f"{self.other} {self._effect()} than {self.baseline} ({interval})"
@@ -146,6 +153,7 @@ def compare(
         method,
         None if draws else _repetitions_needed(mean, error * math.sqrt(count)),
         _drifts(baseline, other),
+        caveat=unlike_machines(baseline, other),
     )
 
 
@@ -192,8 +200,24 @@ def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comp
     half = float(high - low) / 2
     needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(_MAX_REPETITIONS) else None
     method = f"{method}: bootstrap of {len(first.tokens)} and {len(second.tokens)} steps"
-    ratio, bounds = math.exp(mean), (math.exp(float(low)), math.exp(float(high)))
-    return Comparison(metric, baseline.name, other.name, ratio, *bounds, 1, method, needed, _drifts(baseline, other))
+    unused = tuple(run.name for arm in (baseline, other) for run in arm.runs[1:])
+    if unused:
+        single = next(arm.name for arm in (baseline, other) if len(arm.runs) == 1)
+        method = f"{method}; not used, for {single} has one run only: {', '.join(unused)}"
+    return Comparison(
+        metric,
+        baseline.name,
+        other.name,
+        math.exp(mean),
+        math.exp(float(low)),
+        math.exp(float(high)),
+        1,
+        method,
+        needed,
+        _drifts(baseline, other),
+        unused,
+        unlike_machines(baseline, other),
+    )
 
 
 def _drifts(*arms: Arm) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,8 +10,9 @@ from dataclasses import replace
 from simtool.calibrate.cost import Cost
 from simtool.calibrate.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.errors import UsageError
+from simtool.step.history import HISTORY, lull
 from simtool.step.placement import PREFILL_ORDER, Placement
-from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US
+from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US, format_ns
 
 _UNITS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
@@ -20,22 +22,40 @@ _TIME = re.compile(rf"([+-]?){_NUMBER}(ns|us|ms|s)")
 _Change = Callable[[Cost], Cost]
 
 
+def with_changes(profile: Profile, texts: Sequence[str]) -> Profile:
+    """Return the profile with every change applied, in order; a time set for a cost must come before what shifts it.
+
+    Raises UsageError as `with_change`, and for a change that a later one would undo.
+    """
+    earlier: dict[tuple[str, str], str] = {}
+    for text in texts:
+        changed = with_change(profile, text)
+        name, _, value = text.partition("=")
+        cost = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
+        if cost in earlier and value[0] not in "x+-":
+            raise UsageError(f"{text!r} undoes {earlier[cost]!r}; give {name} one time, changes to it after that")
+        earlier[cost], profile = text, changed
+    return profile
+
+
 def with_change(profile: Profile, text: str) -> Profile:
     """Return the profile with one change, `NAME=VALUE`, applied and noted in its provenance.
 
     NAME: a host op, device work, or loop_gap; `device.NAME` or `host.NAME` where both have the name (a bare name means
     the host op). VALUE: a time (`0`, `300us`: instead of what was measured), `+200us` or `-50us`, or a factor `x0.5`.
-    A time set or added counts once an op: before its wait. Raises UsageError on anything else.
+    A time set or added counts once an op: before its wait. A cost is never below 0: where more is taken off than it is,
+    the provenance says so. Raises UsageError on anything else.
     """
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"{text!r} is not a change; expected NAME=VALUE, such as decide=0 or fill_varlen=x0.5")
     change, rest = _parse(text, value)
-    provenance = replace(profile.provenance, changes=(*profile.provenance.changes, text))
+    lane, bare = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
+    note = text + _clamped(_costs(profile, lane, bare), text)
+    provenance = replace(profile.provenance, changes=(*profile.provenance.changes, note))
     profile = replace(profile, provenance=provenance)
-    if name == "loop_gap":
+    if lane == "loop":
         return replace(profile, loop_gap=change(profile.loop_gap))
-    lane, bare = _resolve(profile, name)
     if lane == "host":
         return _each_kind(profile, lambda steps: replace(steps, host=_in_host(steps.host, bare, change, rest)))
     return _each_kind(profile, lambda steps: replace(steps, device=_in_device(steps.device, bare, change)))
@@ -70,6 +90,37 @@ def _parse(text: str, value: str) -> tuple[_Change, _Change]:
     if sign:
         return (lambda cost: cost.shifted(-time_ns if sign == "-" else time_ns)), (lambda cost: cost)
     return (lambda _: Cost(time_ns)), (lambda _: Cost(0.0))
+
+
+def _clamped(costs: Sequence[Cost], text: str) -> str:
+    """What to add to a change that takes off more than a cost is, at some or all of the sizes it was fitted on."""
+    value = text.partition("=")[2]
+    if not value.startswith("-"):
+        return ""
+    _, number, unit = _TIME.fullmatch(value).groups()  # type: ignore[union-attr]  # parsed before
+    off_ns = float(number) * _UNITS[unit]
+    lows, highs = zip(*map(_extremes, costs), strict=True)
+    if off_ns > max(highs):
+        return f" (clamped to 0: it never costs more than {format_ns(max(0, *highs))})"
+    return " (clamped to 0 where it would be below)" if off_ns > min(lows) else ""
+
+
+def _extremes(cost: Cost) -> tuple[float, float]:
+    """The least and the most that a cost is at the sizes it was fitted on, after any wait of up to a second, ns."""
+    ranges = {**dict.fromkeys(HISTORY, (0.0, lull(NS_PER_S))), **cost.ranges}
+    slopes = {name: slope for name, slope in cost.per_feature_ns.items() if slope}
+    ends = [[slope * size for size in ranges.get(name, (0.0, math.inf))] for name, slope in slopes.items()]
+    return cost.intercept_ns + sum(map(min, ends)), cost.intercept_ns + sum(map(max, ends))
+
+
+def _costs(profile: Profile, lane: str, name: str) -> list[Cost]:
+    """What a shift changes: the cost in both kinds of step, of an op that waits its part before."""
+    if lane == "loop":
+        return [profile.loop_gap]
+    kinds = (profile.prefill, profile.decode)
+    if lane == "host":
+        return [steps.host[name].pre for steps in kinds if name in steps.host]
+    return [steps.device[name].duration for steps in kinds if name in steps.device]
 
 
 def _resolve(profile: Profile, name: str) -> tuple[str, str]:

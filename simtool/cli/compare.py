@@ -74,7 +74,10 @@ def _as_json(answer: Answer) -> dict[str, object]:
 def _print(answers: list[Answer]) -> None:
     for each in answers:
         console.say(each.headline, style="bold")
-        for comparison in each.comparisons:
-            if len(each.comparisons) > 1:  # of one alone the headline is the verdict
-                console.say(f"  {comparison.verdict}")
+        said = [comparison for comparison in each.comparisons if comparison.verdict in each.headline]
+        for comparison in said:
             console.say(f"    {comparison.method}")
+        for comparison in each.comparisons:
+            if comparison not in said:
+                console.say(f"  {comparison.verdict}")
+                console.say(f"    {comparison.method}")

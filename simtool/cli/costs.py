@@ -24,7 +24,7 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str], refits:
     from simtool.calibrate.fit import calibrate
     from simtool.calibrate.profile import load_profile
     from simtool.calibrate.stand_ins import completed
-    from simtool.calibrate.whatif import with_change
+    from simtool.calibrate.whatif import with_changes
 
     if path is not None:
         profile = load_profile(path)
@@ -35,7 +35,4 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str], refits:
         console.note(f"costs: calibrated from {name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
-    profile = completed(profile)
-    for change in changes:
-        profile = with_change(profile, change)
-    return profile
+    return with_changes(completed(profile), changes)

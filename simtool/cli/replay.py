@@ -14,6 +14,7 @@ from simtool.cli import console
 from simtool.cli.costs import costs_for
 from simtool.cli.options import ForceFlag, JsonFlag
 from simtool.cli.replaying import Outputs, Replays, report
+from simtool.cli.summary import arrived_over_time
 from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
 
@@ -87,6 +88,11 @@ def replay(
         chosen[0],
         kv_blocks,
     )
+    if requests is None and base.arrivals.kind == "trace" and not arrived_over_time(source):
+        raise UsageError(
+            f"--arrivals {arrivals}: {trace.name} is a closed loop, all its requests were queued before its first "
+            "step; leave it out, or give poisson:RATE"
+        )
     seeded = seed is not None or seeds > 1
     if seeded:
         _check_seeds(source, base, requests)

@@ -43,11 +43,11 @@ def line_of(bundle: Bundle) -> Line:
         names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
         more = {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"seed": manifest.seed, "warnings": manifest.warnings}
-    return Line(facts, more, manifest.warnings, summarise_bundle(bundle), _arrived_over_time(bundle))
+    return Line(facts, more, manifest.warnings, summarise_bundle(bundle), arrived_over_time(bundle))
 
 
-def _arrived_over_time(bundle: Bundle) -> bool:
-    """Whether some request came after the first step began: a closed loop queues them all before it."""
+def arrived_over_time(bundle: Bundle) -> bool:
+    """Return whether some request came after the first step began: a closed loop queues them all before it."""
     arrivals, starts = bundle.table("requests")["arrival_ns"].to_list(), bundle.table("steps")["start_ns"].to_list()
     return bool(arrivals and starts) and max(arrivals) > min(starts)
 

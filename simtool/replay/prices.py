@@ -75,6 +75,17 @@ class Prices:
         return residuals[(start + place) % len(residuals)]
 
     def _missing(self, kind: str, op: str) -> ProfileError:
+        if not self.profile.steps(kind).host:
+            return ProfileError(
+                f"profile {self.profile.name} has no host costs of {kind} steps: the recordings that it was fitted on "
+                f"hold no {kind} step with host events; take a profile of one that does (record or import it whole, "
+                "simtool calibrate, --profile)"
+            )
+        if kind == "prefill":
+            return ProfileError(
+                f"profile {self.profile.name} has no cost of {op!r} in a prefill step, which every placement runs; "
+                "pool a recording into it whose prefill steps have that event"
+            )
         runs = [p.name for p in BUILT_IN.values() if any(op in str(slot).split("|") for slot in p.order)]
         pool = f"pool a recording of {' or '.join(runs)} into it" if runs else "pool a recording that runs it into it"
         return ProfileError(f"profile {self.profile.name} has no cost of {op!r} in a {kind} step; {pool}")

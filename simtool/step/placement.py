@@ -100,14 +100,25 @@ def parse_placement(name: str, order: str | list[str], lag_steps: int | None) ->
 
 
 def load_placement(path: Path) -> Placement:
-    """Read a TOML file with `name` (optional: the file's stem), `order` (list or text) and `lag_steps`."""
+    """Read a TOML file with `name` (optional: the file's stem), `order` (list or text) and `lag_steps`.
+
+    Raises PlacementError when it cannot be read, or calls another order or lag by a built-in's name.
+    """
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise PlacementError(f"{path}: cannot be read ({error.strerror}); give a placement file in TOML") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise PlacementError(f"{path}: not TOML ({error}); expected name, order and lag_steps") from error
-    return placement_from_dict({"name": path.stem, **table}, source=str(path))
+    placement = placement_from_dict({"name": path.stem, **table}, source=str(path))
+    meant = _built_in(placement.name)
+    if meant is not None and (placement.order, placement.lag_steps) != (meant.order, meant.lag_steps):
+        what = "order" if placement.order != meant.order else "lag_steps"
+        raise PlacementError(
+            f"{path}: name is {placement.name!r}, a built-in placement, but its {what} is not the built-in's; choose "
+            "another name"
+        )
+    return placement
 
 
 def placement_from_dict(table: Mapping[str, object], source: str = "placement") -> Placement:
@@ -159,6 +170,20 @@ def with_rebinds(placement: Placement) -> Placement:
         order.extend(_slot(placement.name, rebind) for rebind, launch in _REBINDS.items() if str(slot) == launch)
         order.append(slot)
     return Placement(placement.name + _REBINDS_SUFFIX, tuple(order), placement.lag_steps)
+
+
+def _built_in(name: str) -> Placement | None:
+    """Return what a name of the built-ins stands for, also one that `with_lag` or `with_rebinds` gives them."""
+    base, _, lag = name.rpartition("-")
+    try:
+        if name.endswith(_REBINDS_SUFFIX):
+            plain = _built_in(name.removesuffix(_REBINDS_SUFFIX))
+            return with_rebinds(plain) if plain else None
+        if lag.isdecimal() and (lagged := _built_in(base)):
+            return with_lag(lagged, int(lag))
+    except PlacementError:
+        return None
+    return BUILT_IN.get(name)
 
 
 def _slot(name: str, text: str) -> Slot:

@@ -40,6 +40,15 @@ def test_noise_claims_nothing():
     )
 
 
+def test_the_headline_is_a_pair_that_is_resolved():
+    arms = [_arm("this-step", [10, 10.1, 10.1]), _arm("lag", [8, 16, 10]), _arm("static", [9, 9.1, 9.05])]
+    (only,) = answer(arms)
+    lag, static = only.comparisons
+    assert (lag.resolved, static.resolved) == (False, True)
+    assert lag.ratio > static.ratio
+    assert only.headline == f"live: {static.verdict}"
+
+
 def test_groups_are_answered_apart():
     arms = [_arm("static", [9]), _arm("static", [5], "modeled", "modeled"), _arm("lag", [6], "modeled", "modeled")]
     live, modeled = answer(arms)

@@ -8,6 +8,7 @@ import pytest
 
 from simtool.analysis.arms import Arm, Run, differences, gather_arms
 from simtool.analysis.compare import Metric, block_length, compare
+from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import replace_table
 from tests.synthetic import make_bundle
 
@@ -117,6 +118,50 @@ def test_what_varies_is_in_the_label(bundles, tmp_path):
         "static (live), concurrency 3",
         "static (live), concurrency 5",
     ]
+
+
+def test_a_name_with_two_orders_is_two_arms_and_a_finding(bundles, tmp_path):
+    other = dataclasses.replace(BUILT_IN["lag-overlap"], name="lag")
+    older = dataclasses.replace(BUILT_IN["lag"], lag_steps=2)
+    impostors = [
+        make_bundle(tmp_path / str(at), placement, origin="replayed") for at, placement in enumerate((other, older))
+    ]
+    arms = gather_arms([bundles[2], *impostors])
+    assert [len(arm.runs) for arm in arms] == [1, 1, 1]
+    assert {arm.placement for arm in arms} == {"lag"}
+    assert len({arm.name for arm in arms}) == 3
+    assert arms[2].name.endswith("at lag 2")
+    (finding,) = differences([bundles[2], *impostors])
+    assert finding.startswith("lag: placement order differs: ")
+    assert all(f"{arm.name.removeprefix('lag, order ')} in {arm.bundles[0].path.name}" in finding for arm in arms)
+
+
+def _at_costs(path, placement, *changes):
+    profile = {"name": "p", "sources": {}, "changes": changes, "bundles": []}
+    return make_bundle(path, placement, origin="replayed", details={"profile": profile})
+
+
+def test_a_what_if_is_an_arm_of_its_own_and_in_the_claims_sentence(tmp_path):
+    plain, other, static = (
+        _at_costs(tmp_path / "plain", "lag"),
+        _at_costs(tmp_path / "what-if", "lag", "decide=0"),
+        _at_costs(tmp_path / "static", "static"),
+    )
+    arms = gather_arms([static, plain, other])
+    assert [arm.label for arm in arms] == ["static (modeled)", "lag (modeled)", "lag (modeled), with decide=0"]
+    assert compare(arms[0], arms[1]).caveat == ""
+    unlike = compare(arms[0], arms[2])
+    assert "; not at the same costs: static at p (" in unlike.verdict
+    assert ", lag, with decide=0 at p with decide=0 (" in unlike.verdict
+
+
+def test_repetitions_that_are_not_used_are_said():
+    runs = [dataclasses.replace(_run(5, np.random.default_rng(seed)), name=f"s{seed}") for seed in range(3)]
+    named, single = _arm("static", *runs), _arm("lag", runs[0])
+    result = compare(named, single)
+    assert result.unused == ("s1", "s2")
+    assert result.method.endswith("not used, for lag has one run only: s1, s2")
+    assert compare(named, named).unused == ()
 
 
 def test_alike_bundles_have_no_differences(bundles):

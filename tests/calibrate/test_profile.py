@@ -1,13 +1,14 @@
 """Profiles on disk, and what-if changes."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
 from simtool.calibrate.cost import Cost, Quality
 from simtool.calibrate.profile import load_profile, save_profile
-from simtool.calibrate.whatif import with_change
+from simtool.calibrate.whatif import with_change, with_changes
 from simtool.errors import ProfileError, UsageError
 from simtool.step.controller import LinearPredictor
 from tests.replay.synthetic import profile_of, random_costs
@@ -97,6 +98,35 @@ def test_setting_a_blocking_op_takes_its_time_after_the_wait_too():
 def test_changes_are_kept_in_the_provenance():
     profile = with_change(with_change(whole_profile(), "decide=0"), "target=x2")
     assert profile.provenance.changes == ("decide=0", "target=x2")
+
+
+def test_more_taken_off_than_is_there_is_said():
+    priced = replace(whole_profile(), loop_gap=Cost(5_000.0, {"batch": 1_000.0}, ranges={"batch": (1.0, 8.0)}))
+
+    def noted(change):
+        return with_change(priced, change).provenance.changes[-1]
+
+    assert noted("loop_gap=-6us") == "loop_gap=-6us"
+    assert noted("loop_gap=-7us") == "loop_gap=-7us (clamped to 0 where it would be below)"
+    assert noted("loop_gap=-9999us") == "loop_gap=-9999us (clamped to 0: it never costs more than 13 us)"
+
+
+def test_sizes_that_are_not_known_bound_nothing():
+    priced = replace(whole_profile(), loop_gap=Cost(5_000.0, {"batch": 1_000.0}))
+    assert with_change(priced, "loop_gap=-9s").provenance.changes[-1].endswith("where it would be below)")
+
+
+@pytest.mark.parametrize("second", ["decide=0", "host.decide=3ms", "decide=0ns"])
+@pytest.mark.parametrize("first", ["decide=0", "decide=x2", "host.decide=+1us"])
+def test_a_change_that_a_later_one_would_undo_is_refused(first, second):
+    with pytest.raises(UsageError, match=re.escape(f"'{second}' undoes '{first}'")):
+        with_changes(whole_profile(), [first, second])
+
+
+def test_changes_of_one_cost_add_up():
+    profile = with_changes(whole_profile(), ["decide=3us", "decide=+2us", "decide=x2", "loop_gap=0", "target=0"])
+    assert pre(profile, "decide") == 10_000
+    assert with_changes(whole_profile(), ["build_varlen=0", "device.build_varlen=0"]).loop_gap.intercept_ns == 1_500.5
 
 
 @pytest.mark.parametrize(

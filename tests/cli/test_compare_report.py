@@ -34,6 +34,17 @@ def test_compare_prints_the_verdict_and_its_method(paths, capsys):
     assert "one run each" in printed
 
 
+def test_compare_says_each_verdict_once(tmp_path, capsys):
+    names = ("this-step", "static", "lag")
+    runs = [make_bundle(tmp_path / name, name, origin="replayed", host_scale=3.0) for name in names]
+    assert run(["compare", *(str(bundle.path) for bundle in runs), "--json"]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    assert any(row["resolved"] for row in group["comparisons"])
+    assert run(["compare", *(str(bundle.path) for bundle in runs)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert [printed.count(row["verdict"]) for row in group["comparisons"]] == [1, 1]
+
+
 def test_unlike_bundles_are_a_finding(paths, tmp_path, capsys):
     other = make_bundle(tmp_path / "other", "lag", seed=0, new_tokens=30)
     assert run(["compare", paths["static"], str(other.path)]) == 1

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from simtool.cli.main import run
 from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle
+from simtool.trace.bundle import open_bundle, write_bundle
 from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
 
 
@@ -94,6 +95,32 @@ def test_a_wrong_value_is_one_line_that_says_what_it_is(
     monkeypatch.chdir(bundles)
     status, error = told(capsys, Path("lag"), "--policy", "lag", *options)
     assert (status, message in error) == (2, True), error
+
+
+def test_a_trace_without_timed_prefill_steps_says_what_is_missing(
+    bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lag = open_bundle(bundles / "lag")
+    prefills = lag.table("steps").filter(pl.col("kind") == "prefill")["step"].implode()
+    tables = {name: lag.table(name) for name in ("requests", "steps", "rows", "events", "outcomes")}
+    for name, missing in (("none", pl.col("lane") == "host"), ("some", pl.col("op") == "build_prefill")):
+        events = tables["events"].filter(~(pl.col("step").is_in(prefills) & missing))
+        write_bundle(bundles / name, lag.manifest, {**tables, "events": events})
+    status, error = told(capsys, bundles / "none", "--policy", "lag")
+    assert (status, "no host costs of prefill steps: the recordings that it was fitted on" in error) == (2, True)
+    status, error = told(capsys, bundles / "some", "--policy", "lag")
+    assert (status, "'build_prefill' in a prefill step, which every placement runs; pool a" in error) == (2, True)
+
+
+@pytest.mark.parametrize("arrivals", ["trace", "trace:5"])
+def test_a_closed_loop_has_no_arrivals_to_replay(
+    arrivals: str, bundles: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, error = told(capsys, bundles / "lag", "--policy", "lag", "--arrivals", arrivals)
+    assert (status, f"--arrivals {arrivals}: lag is a closed loop" in error) == (2, True)
+    out = ("--arrivals", "poisson:100000", "--out", str(bundles / "open"))
+    assert told(capsys, bundles / "lag", "--policy", "lag", *out)[0] == 0
+    assert told(capsys, bundles / "open/lag-lag", "--policy", "lag", "--arrivals", arrivals)[0] == 0
 
 
 def test_a_file_is_no_bundle(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:

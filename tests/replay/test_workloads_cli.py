@@ -119,7 +119,7 @@ def test_sampled_recordings_are_distributional_and_run_over_seeds(folder, capsys
         (["--seeds", "3"], "--seed and --seeds have no effect"),
         (["--seeds", "0"], "--seeds is 0; expected 1 or more"),
         (["--arrivals", "closed:3"], "a closed loop has none"),
-        (["--arrivals", "trace:3"], "6 requests that came at once"),
+        (["--arrivals", "trace:3"], "whole is a closed loop, all its requests were queued"),
     ],
 )
 def test_bad_use_is_one_line(folder, capsys, options, message):

@@ -2,6 +2,7 @@ import pytest
 
 from simtool.errors import PlacementError
 from simtool.step.ops import CATALOGUE, Lane
+from simtool.step.orders import to_toml
 from simtool.step.placement import (
     BUILT_IN,
     PREFILL_ORDER,
@@ -121,6 +122,24 @@ def test_a_toml_file_is_a_placement(tmp_path):
     path.write_text("order = [")
     with pytest.raises(PlacementError, match="not TOML"):
         load_placement(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "lag_steps", "part"),
+    [("this-step", 1, "order"), ("lag", 2, "lag_steps"), ("lag-2", 1, "lag_steps"), ("lag+rebind", 1, "order")],
+)
+def test_a_file_cannot_go_by_the_name_of_a_built_in(tmp_path, name, lag_steps, part):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"name = {name!r}\nlag_steps = {lag_steps}\norder = {LAG!r}\n")
+    with pytest.raises(PlacementError, match=f"a built-in placement, but its {part} is not .* choose another name"):
+        load_placement(path)
+
+
+@pytest.mark.parametrize("placement", [*BUILT_IN.values(), with_lag(BUILT_IN["lag"], 2)], ids=lambda p: p.name)
+def test_a_file_that_equals_a_built_in_keeps_its_name(tmp_path, placement):
+    path = tmp_path / "mine.toml"
+    path.write_text(to_toml(placement))
+    assert load_placement(path) == placement
 
 
 def test_an_unknown_name_lists_the_known_ones():
