@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from simtool.cli import console
+from simtool.cli.opening import open_sound
 from simtool.cli.options import FINDING, Bundles, JsonFlag
 from simtool.cli.summary import print_summaries
 from simtool.errors import UsageError
@@ -59,14 +60,12 @@ def compare(
 
 
 def open_all(paths: list[Path]) -> list[Bundle]:
-    """Open bundles, refusing a path given twice: it would count as a repetition."""
-    from simtool.trace.bundle import open_bundle
-
+    """Open bundles; one given twice, which would count as a repetition, or a broken one is refused."""
     resolved = [path.resolve() for path in paths]
     for path, full in zip(paths, resolved, strict=True):
         if resolved.count(full) > 1:
             raise UsageError(f"{path} is given twice; give each bundle once")
-    return [open_bundle(path) for path in paths]
+    return [open_sound(path) for path in paths]
 
 
 def _as_json(answer: Answer) -> dict[str, object]:

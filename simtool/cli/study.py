@@ -13,6 +13,7 @@ import typer
 
 from simtool.cli import console
 from simtool.cli.costs import costs_for
+from simtool.cli.opening import open_sound
 from simtool.errors import UsageError
 from simtool.step.placement import Placement, resolve_placement
 
@@ -86,9 +87,8 @@ def open_trace(path: Path, profile: Path | None, changes: Sequence[str] = ()) ->
     """Open a trace and its costs, and say whose predictor the controller uses."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.cells import controller_of
-    from simtool.trace.bundle import open_bundle
 
-    bundle = open_bundle(path)
+    bundle = open_sound(path)
     costs = costs_for(bundle, profile, changes, REFITS)
     if costs.predictor is not None:
         console.note("controller: the profile's predictor, as with replay --predictor profile")
