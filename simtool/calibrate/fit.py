@@ -36,13 +36,14 @@ _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() fo
 
 
 def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: str, refits: int = 0) -> Profile:
-    """Fit a profile to recorded bundles of one device.
+    """Fit a profile to bundles of one device, recorded or imported.
 
     command, created (ISO date): provenance. refits: how often every cost is fitted again, to resampled steps, to tell
-    how uncertain the fit is; 0: not at all. Raises ProfileError when the bundles are of different devices,
-    TraceError when one holds no steps to fit.
+    how uncertain the fit is; 0: not at all. Raises ProfileError when the bundles are of different devices
+    or one is a replay, TraceError when one holds no steps to fit, or ops of another kind of step.
     """
     device, device_name = _one_device(bundles)
+    _refuse_replays(bundles)
     executors = _executors(bundles[0])
     seen = Observations()
     runs = [read_steps(bundle) for bundle in bundles]
@@ -145,6 +146,18 @@ def _one_device(bundles: Sequence[Bundle]) -> tuple[str, str]:
         listed = "; ".join(f"{path}: {device} {name}" for (device, name), path in devices.items())
         raise ProfileError(f"bundles of different devices ({listed}); calibrate each device by itself")
     return next(iter(devices))
+
+
+def _refuse_replays(bundles: Sequence[Bundle]) -> None:
+    """A replay's durations are a profile's: a fit to them would look perfect, and measure nothing."""
+    for bundle in bundles:
+        if bundle.manifest.origin == "replayed":
+            told = bundle.manifest.details.get("profile")
+            name = f"the profile {told['name']!r}" if isinstance(told, dict) and "name" in told else "a profile"
+            raise ProfileError(
+                f"{bundle.path}: is replayed, so its times come from {name}; a profile must come from live or imported "
+                "bundles: calibrate those, or give that profile with --profile"
+            )
 
 
 def _executors(bundle: Bundle) -> Mapping[str, str]:

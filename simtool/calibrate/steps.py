@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.buckets import GraphBuckets
 from simtool.step.features import DecodeShape, prefill_features
-from simtool.step.ops import CATALOGUE, Lane, Op
+from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
 from simtool.trace.bundle import Bundle
+
+_WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,8 @@ class StepRecord:
 def read_steps(bundle: Bundle) -> list[StepRecord]:
     """Return the bundle's steps in order; a step whose sizes are not recorded (cut off by a kill) is left out.
 
-    Raises TraceError when the bundle holds no host ops of the catalogue, as an imported profile may not.
+    Raises TraceError when the bundle holds no host ops of the catalogue, as an imported profile may not, device work
+    that is not in it, or an op in a kind of step that lacks what it grows with.
     """
     features = dict(_decode_features(bundle)) | dict(_prefill_features(bundle))
     ops = _read_ops(bundle)
@@ -64,9 +68,22 @@ def read_steps(bundle: Bundle) -> list[StepRecord]:
     for step, kind, start_ns, end_ns in bundle.table("steps").select("step", "kind", "start_ns", "end_ns").iter_rows():
         if step in features and step in ops:
             records.append(StepRecord(step, kind, start_ns, end_ns, features[step], ops[step]))
+            _check_features(records[-1], bundle.path)
     if not records:
         raise TraceError(f"{bundle.path}: no step with both its ops and its sizes; calibrate from a recorded bundle")
     return records
+
+
+def _check_features(record: StepRecord, source: Path) -> None:
+    """Refuse an op or work that grows with what this kind of step has not: events and steps are of different runs."""
+    for op in record.ops:
+        for name, features in ((op.op.name, op.op.features), *((w.name, _WORKS[w.name].features) for w in op.works)):
+            for feature in features:
+                if feature not in record.features:
+                    raise TraceError(
+                        f"{source}: step {record.step} is a {record.kind} step, yet ran {name}, which grows with "
+                        f"{feature}; its tables are of different runs: see `simtool inspect {source}`"
+                    )
 
 
 def _read_ops(bundle: Bundle) -> dict[int, list[OpRecord]]:
@@ -74,6 +91,8 @@ def _read_ops(bundle: Bundle) -> dict[int, list[OpRecord]]:
     works: dict[int, list[WorkRecord]] = {}
     device = events.filter(pl.col("lane") != Lane.HOST.value)
     for name, lane, start_ns, end_ns, flow in device.select("op", "lane", "start_ns", "end_ns", "flow").iter_rows():
+        if name not in _WORKS:
+            raise TraceError(f"{bundle.path}: device work {name!r} is not in the catalogue, so it has no cost features")
         works.setdefault(flow, []).append(WorkRecord(name, lane, start_ns, end_ns))
     steps: dict[int, list[OpRecord]] = {}
     host = events.filter(pl.col("lane") == Lane.HOST.value)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
+from simtool.cli.opening import open_sound
 from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_distinct, check_output
 from simtool.units import NS_PER_US, format_ns
 
@@ -24,10 +25,9 @@ def calibrate(bundles: Bundles, out: OutPath = None, json: JsonFlag = False, for
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
     from simtool.calibrate.profile import save_profile
-    from simtool.trace.bundle import open_bundle
 
     command = " ".join(["simtool calibrate", *(bundle.name for bundle in bundles)])
-    opened = [open_bundle(bundle) for bundle in bundles]
+    opened = [open_sound(bundle) for bundle in bundles]
     today = date.today().isoformat()
     profile = fit(opened, name=path.name.split(".")[0], command=command, created=today, refits=REFITS)
     save_profile(profile, path)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simtool.cli import console
+from simtool.cli.opening import open_sound
 from simtool.cli.options import command_line
 from simtool.errors import UsageError
 from simtool.step.placement import Placement
@@ -116,15 +117,14 @@ def judge_arms(
     from simtool.calibrate.profile import save_profile
     from simtool.replay.run import replay
     from simtool.replay.scenario import Scenario
-    from simtool.trace.bundle import open_bundle
 
     timed = "fit" in runs
-    fitted = [open_bundle(path) for paths in runs["fit" if timed else "live"].values() for path in paths]
+    fitted = [open_sound(path) for paths in runs["fit" if timed else "live"].values() for path in paths]
     draws = _DRAWS if timed else 0
     today = date.today().isoformat()
     profile = calibrate(fitted, name=out.name, command="simtool validate", created=today, refits=draws)
     save_profile(profile, out / "profile.json")
-    recorded = open_bundle(source)
+    recorded = open_sound(source)
     concurrency = recorded.manifest.concurrency
     replayed: dict[str, Bundle] = {}
     noisy: dict[str, list[Bundle]] = {}
@@ -138,5 +138,5 @@ def judge_arms(
                 for seed in range(draws)
             ]
             done(len(replayed))
-    opened = {arm: [open_bundle(path) for path in paths] for arm, paths in runs["live"].items()}
+    opened = {arm: [open_sound(path) for path in paths] for arm, paths in runs["live"].items()}
     return Outcome(opened, replayed, profile, judge(opened, replayed, noisy))

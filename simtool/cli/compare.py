@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from simtool.cli import console
+from simtool.cli.opening import open_sound
 from simtool.cli.options import FINDING, Bundles, JsonFlag, check_distinct
 from simtool.cli.summary import print_summaries
 from simtool.errors import UsageError
@@ -59,11 +60,9 @@ def compare(
 
 
 def open_all(paths: list[Path]) -> list[Bundle]:
-    """Open bundles, refusing a path given twice: it would count as a repetition."""
-    from simtool.trace.bundle import open_bundle
-
+    """Open bundles; one given twice, which would count as a repetition, or a broken one is refused."""
     check_distinct(paths)
-    return [open_bundle(path) for path in paths]
+    return [open_sound(path) for path in paths]
 
 
 def _as_json(answer: Answer) -> dict[str, object]:

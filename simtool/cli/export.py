@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from simtool.cli import console
+from simtool.cli.opening import open_sound
 from simtool.cli.options import ForceFlag, JsonFlag, OutPath, check_output
 
 
@@ -20,10 +21,9 @@ def export(
     """Write Chrome trace JSON (compressed when --out ends in .gz): open it in ui.perfetto.dev."""
     target = out if out is not None else Path(f"{bundle.resolve().name}.perfetto.json")
     check_output(target, force=force)
-    from simtool.trace.bundle import open_bundle
     from simtool.trace.exporters.perfetto import export_perfetto
 
-    count = export_perfetto(open_bundle(bundle), target, force=force)
+    count = export_perfetto(open_sound(bundle), target, force=force)
     if json:
         console.emit_json({"file": str(target), "trace_events": count})
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.cli import console, live
+from simtool.cli.opening import open_sound
 from simtool.cli.options import FINDING, JsonFlag
 from simtool.errors import UsageError
 
@@ -36,11 +37,10 @@ def fill(
 
 def fill_bundle(path: Path, target: Path | None, draft: Path | None, *, quiet: bool = False) -> FillReport:
     """Fill what is missing, a few requests at a time, so that an interrupt loses little; return what was found."""
-    from simtool.trace.bundle import open_bundle
     from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
     from simtool.trace.ties import Choice, judge_flip
 
-    bundle = open_bundle(path)
+    bundle = open_sound(path)
     todo = unfilled_requests(bundle)
     started, flips = time.perf_counter(), dict[Choice, float]()
     if todo:

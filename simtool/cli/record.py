@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from simtool.cli import console, live
+from simtool.cli.opening import open_sound
 from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, check_output, command_line
 from simtool.errors import UsageError
 from simtool.step.placement import Placement, resolve_placement
@@ -112,6 +113,5 @@ def _check_controller(placement: Placement, options: Mapping[str, object]) -> No
 
 def _summarise(out: Path, json: bool) -> None:
     from simtool.cli.summary import print_summaries
-    from simtool.trace.bundle import open_bundle
 
-    print_summaries([open_bundle(out)], json=json)
+    print_summaries([open_sound(out)], json=json)

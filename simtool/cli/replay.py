@@ -12,6 +12,7 @@ import typer
 
 from simtool.cli import console
 from simtool.cli.costs import costs_for
+from simtool.cli.opening import open_sound
 from simtool.cli.options import ForceFlag, JsonFlag
 from simtool.cli.replaying import Outputs, Replays, report
 from simtool.cli.summary import arrived_over_time
@@ -71,9 +72,8 @@ def replay(
         outputs.check(placements)
     from simtool.calibrate.whatif import check_effect
     from simtool.replay.scenario import Scenario
-    from simtool.trace.bundle import open_bundle
 
-    source = open_bundle(trace)
+    source = open_sound(trace)
     costs = costs_for(source, profile, change or [])
     check_effect(costs, change or [], placements)
     if change and all(each.partition("=")[0] == "loop_gap" for each in change):

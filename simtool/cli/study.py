@@ -13,6 +13,7 @@ import typer
 
 from simtool.cli import console
 from simtool.cli.costs import costs_for
+from simtool.cli.opening import open_sound
 from simtool.errors import UsageError
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import Placement, resolve_placement
@@ -97,9 +98,8 @@ def open_trace(
     """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.cells import controller_of
-    from simtool.trace.bundle import open_bundle
 
-    bundle = open_bundle(path)
+    bundle = open_sound(path)
     costs = costs_for(bundle, profile, changes, REFITS)
     if predictor != "none" and controller_of(bundle, costs, predictor).predictor is None:
         whose = f"the {predictor} has no predictor" if predictor else "no predictor"

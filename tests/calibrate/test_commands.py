@@ -12,7 +12,7 @@ from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import open_bundle
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
 
@@ -23,7 +23,7 @@ def recorded(tmp_path):
     source = source_bundle(tmp_path / "source", random_work(3, 5, 8))
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
     for name in ("static", "this-step", "lag", "lag-overlap"):
-        replay(source, profile, Scenario(BUILT_IN[name], 2, CONTROLLER)).save(tmp_path / name)
+        save_as_live(replay(source, profile, Scenario(BUILT_IN[name], 2, CONTROLLER)), tmp_path / name)
     return tmp_path
 
 

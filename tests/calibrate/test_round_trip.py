@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import polars as pl
 import pytest
 
 from simtool.calibrate.fit import calibrate, content_hash
@@ -12,6 +13,7 @@ from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN
+from simtool.trace.bundle import replace_table
 from tests.replay.synthetic import (
     ONE_DEVICE,
     STREAMS,
@@ -20,6 +22,7 @@ from tests.replay.synthetic import (
     profile_of,
     random_costs,
     random_work,
+    save_as_live,
     source_bundle,
 )
 
@@ -45,7 +48,7 @@ def recordings(tmp_path, costs, executors=ONE_DEVICE, placements=PLACEMENTS, see
     source = source_bundle(tmp_path / "source", random_work(seed, 5, 12, tokens=40))
     for name in placements:
         result = replay(source, profile_of(costs, executors), Scenario(BUILT_IN[name], 4, CONTROLLER))
-        yield result.save(tmp_path / name)
+        yield save_as_live(result, tmp_path / name)
 
 
 def fitted(bundles, name="fitted"):
@@ -97,7 +100,7 @@ def test_no_predictor_without_variation(tmp_path):
     work = random_work(3, 5, 1)
     source = source_bundle(tmp_path / "source", work)
     result = replay(source, profile_of(constant_costs(10, 10)), Scenario(BUILT_IN["static"], 1))
-    profile = fitted([result.save(tmp_path / "static")])
+    profile = fitted([save_as_live(result, tmp_path / "static")])
     assert profile.predictor is None
     assert any("no validate-time predictor" in warning for warning in profile.provenance.warnings)
 
@@ -107,7 +110,26 @@ def test_provenance_names_the_bundles_by_content(tmp_path):
     profile = fitted(bundles)
     assert [entry["placement"] for entry in profile.provenance.bundles] == ["static", "lag"]
     assert profile.provenance.bundles[0]["sha256"] == content_hash(bundles[0]) != content_hash(bundles[1])
-    assert any("replayed, not a live recording" in warning for warning in profile.provenance.warnings)
+
+
+def test_a_replay_measures_nothing_and_is_refused(tmp_path):
+    source = source_bundle(tmp_path / "source", random_work(3, 5, 4))
+    result = replay(source, profile_of(constant_costs(10, 10)), Scenario(BUILT_IN["static"], 2))
+    with pytest.raises(ProfileError, match=r"r: is replayed, so its times come from the profile 'synthetic'"):
+        fitted([result.save(tmp_path / "r")])
+
+
+def test_tables_of_different_runs_are_one_line(tmp_path):
+    """A caller of the library, whom no command guards: what a step cannot price is named, not a KeyError."""
+    (live,) = recordings(tmp_path, constant_costs(10, 10), placements=("static",))
+    steps, events = live.table("steps"), live.table("events")
+    moved = events.with_columns(step=pl.when(pl.col("step") == 1).then(0).otherwise(pl.col("step")).cast(pl.Int32))
+    with pytest.raises(TraceError, match=r"step 0 is a prefill step, yet ran build_query, which grows with block_rows"):
+        fitted([replace_table(live, "events", moved)])
+    odd = events.with_columns(op=pl.col("op").replace("target", "daydream"))
+    with pytest.raises(TraceError, match=r"device work 'daydream' is not in the catalogue"):
+        fitted([replace_table(live, "events", odd)])
+    assert steps["kind"].to_list()[:2] == ["prefill", "decode"]
 
 
 def test_refuses_what_it_cannot_fit(tmp_path):

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,7 @@ def test_report_is_named_after_its_input_and_never_overwrites_unasked(paths, tmp
 
 def test_a_run_without_decode_steps_cannot_be_compared(paths, tmp_path, capsys):
     lag = open_bundle(Path(paths["lag"]))
-    empty = write_bundle(tmp_path / "empty", lag.manifest, {"events": lag.table("events")})
+    manifest = replace(lag.manifest, origin="imported", placement=None)
+    empty = write_bundle(tmp_path / "empty", manifest, {"events": lag.table("events")})
     assert run(["compare", paths["lag"], str(empty.path)]) == 2
     assert "no decode step to compare" in capsys.readouterr().err

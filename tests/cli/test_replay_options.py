@@ -13,7 +13,7 @@ from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import open_bundle, write_bundle
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def bundles(tmp_path: Path) -> Path:
     source = source_bundle(tmp_path / "source", random_work(3, 5, 8))
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
     for name in ("static", "lag"):
-        replay(source, profile, Scenario(BUILT_IN[name], 2)).save(tmp_path / name)
+        save_as_live(replay(source, profile, Scenario(BUILT_IN[name], 2)), tmp_path / name)
     return tmp_path
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from simtool.calibrate.cost import FREE, Cost
 from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.replay.run import Replay
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import Bundle, write_bundle
@@ -169,6 +170,11 @@ def random_work(seed: int, drafts: int, requests: int, tokens: int = 12) -> Work
                 run += 1
             outcomes[one.name, anchor] = (confidence, run)
     return Work(drafts, tuple(asked), outcomes)
+
+
+def save_as_live(replayed: Replay, path: Path) -> Bundle:
+    """Write a replay as if it had been recorded: a run at known costs, for what takes only recordings."""
+    return replace(replayed, manifest=replace(replayed.manifest, origin="live")).save(path)
 
 
 def source_bundle(path: Path, work: Work, concurrency: int = 2, **details: object) -> Bundle:

@@ -7,8 +7,11 @@ import pytest
 
 from simtool.calibrate.profile import save_profile
 from simtool.cli.main import run
-from simtool.trace.bundle import open_bundle, replace_table, write_bundle
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from simtool.replay.run import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.placement import BUILT_IN
+from simtool.trace.bundle import open_bundle, replace_table
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]
 
@@ -17,15 +20,16 @@ LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]
 def folder(tmp_path, monkeypatch):
     """A bundle of six requests, the same sampled, one with holes, a profile, and a file of four requests."""
     monkeypatch.chdir(tmp_path)
-    source = source_bundle(tmp_path / "whole", random_work(3, 4, 6, tokens=20))
-    manifest = source.manifest
-    tables = {name: source.table(name) for name in ("requests", "outcomes")}
-    manifest.sampling["temperature"] = 0.7
-    write_bundle(tmp_path / "sampled", manifest, tables)
-    holed = source_bundle(tmp_path / "holed", random_work(3, 4, 6, tokens=20))
+    profile = profile_of(constant_costs(pre=1_000, duration=5_000))
+    source = source_bundle(tmp_path / "source", random_work(3, 4, 6, tokens=20))
+    recorded = replay(source, profile, Scenario(BUILT_IN["static"], 2))
+    save_as_live(recorded, tmp_path / "whole")
+    holed = save_as_live(recorded, tmp_path / "holed")
     kept = holed.table("outcomes").filter(pl.col("anchor_position") % 3 > 0)
     replace_table(holed, "outcomes", kept)
-    save_profile(profile_of(constant_costs(pre=1_000, duration=5_000)), tmp_path / "p.json")
+    recorded.manifest.sampling["temperature"] = 0.7
+    save_as_live(recorded, tmp_path / "sampled")
+    save_profile(profile, tmp_path / "p.json")
     text = "".join(
         json.dumps({"timestamp": at, "input_length": prompt, "output_length": output}) + "\n"
         for at, prompt, output in LINES

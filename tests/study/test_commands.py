@@ -11,7 +11,7 @@ from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, load_placement
 from simtool.trace.bundle import replace_table
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
 ARMS = ("static", "this-step", "lag", "lag-overlap-index", "lag-overlap")
@@ -26,9 +26,7 @@ def recorded(tmp_path_factory):
     source = replace_table(source, "requests", source.table("requests").with_columns(kind=pl.Series(kinds)))
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
     for name in ARMS:
-        bundle = replay(source, profile, Scenario(BUILT_IN[name], 2, CONTROLLER)).save(folder / name)
-        text = (bundle.path / "manifest.json").read_text()
-        (bundle.path / "manifest.json").write_text(text.replace('"origin": "replayed"', '"origin": "live"'))
+        save_as_live(replay(source, profile, Scenario(BUILT_IN[name], 2, CONTROLLER)), folder / name)
     assert run(["calibrate", *(str(folder / name) for name in ARMS), "--out", str(folder / "p.json")]) == 0
     return folder
 

@@ -64,6 +64,9 @@ CASES: list[tuple[str, Change, str]] = [
     ("requests", _set("prompt_tokens", 6, request_id="b"), "anchor lies in the prompt"),
     ("requests", lambda frame: pl.concat([frame, frame.head(1)]), "two rows with the same request_id"),
     ("requests", _drop(request_id="b"), "its request is not in requests"),
+    ("requests", _set("first_token_ns", 150, request_id="a"), "first_token_ns lies in no prefill step"),
+    ("requests", _set("finished_ns", 401, request_id="a"), "finished_ns lies in no step"),
+    ("requests", _set("arrival_ns", -401, request_id="a"), "arrived longer before the first step"),
     ("steps", _set("kind", "nap", step=1), "kind is none of prefill, decode"),
     ("steps", _set("end_ns", 150, step=2), "ends before it starts"),
     ("steps", _set("start_ns", 150, step=2), "starts before the step before it ends"),
@@ -119,11 +122,37 @@ def test_each_broken_invariant_is_found(tmp_path: Path, table: str, change: Chan
     assert found.first
 
 
+def test_a_request_is_admitted_after_the_step_before_its_prefill(tmp_path: Path) -> None:
+    frames = _frames()
+    frames["steps"] = _set("kind", "prefill", step=1)(frames["steps"])
+    for admitted_ns, found in ((100, False), (99, True)):
+        change = _set("first_token_ns", 200, request_id="a")(frames["requests"])
+        frames["requests"] = _set("admitted_ns", admitted_ns, request_id="a")(change)
+        findings = check_bundle(_bundle(tmp_path / str(admitted_ns), frames))
+        messages = [finding.message for finding in findings if finding.table == "requests"]
+        assert messages == ["was admitted before the step before its prefill ended"] * found
+
+
+def test_a_request_still_running_has_no_times_to_judge(tmp_path: Path) -> None:
+    frames = _frames()
+    waiting = {"admitted_ns": None, "first_token_ns": None, "finished_ns": None, "finish_reason": None}
+    for column, value in waiting.items():
+        frames["requests"] = _set(column, value, request_id="a")(frames["requests"])
+    assert _only_unknown_anchors(check_bundle(_bundle(tmp_path, frames)))
+
+
 def test_a_filled_outcome_that_disagrees_is_a_warning(tmp_path: Path) -> None:
     frames = _frames()
     frames["outcomes"] = _set("source", "filled", source="visited")(frames["outcomes"])
     frames["outcomes"] = _set("match_run", 0, anchor_position=7)(frames["outcomes"])
     assert check_bundle(_bundle(tmp_path, frames))[0].severity == Severity.WARNING
+
+
+def test_a_visited_outcome_whose_match_run_is_unknown_says_nothing(tmp_path: Path) -> None:
+    """A replay of the bundle verifies more there, and accepts what the filled outcome of that anchor says."""
+    frames = _frames()
+    frames["outcomes"] = _set("match_run", None, request_id="a", anchor_position=4)(frames["outcomes"])
+    assert _only_unknown_anchors(check_bundle(_bundle(tmp_path, frames)))
 
 
 def test_under_sampling_outcomes_need_not_agree(tmp_path: Path) -> None:

@@ -122,3 +122,18 @@ def test_gz_force_and_nothing_to_export(bundle: Bundle, tmp_path: Path) -> None:
     export_perfetto(bundle, path, force=True)
     with pytest.raises(TraceError, match="nothing to export"):
         export_perfetto(write_bundle(tmp_path / "empty", small_manifest(), {}), tmp_path / "e.json")
+
+
+def test_a_missing_folder_is_made_and_half_a_file_is_not_left(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _exported(bundle, tmp_path / "new" / "deep" / "t.json")
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device", "a name of no interest")
+
+    monkeypatch.setattr(perfetto, "_chunks", fail)
+    with pytest.raises(OSError, match="No space left") as caught:
+        export_perfetto(bundle, tmp_path / "full" / "t.json")
+    assert caught.value.filename == str(tmp_path / "full" / "t.json")
+    assert list((tmp_path / "full").iterdir()) == []

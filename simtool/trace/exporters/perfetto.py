@@ -11,6 +11,7 @@ import heapq
 import json
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +34,16 @@ Event = dict[str, Any]
 def export_perfetto(bundle: Bundle, path: Path, *, force: bool = False) -> int:
     """Write the bundle to `path` (compressed when it ends in .gz) and return how many trace events were written.
 
-    Raises TraceError when the file is there already (without `force`) or the bundle has no event.
+    Its folder is made where there is none. Raises TraceError when the file is there already (without `force`) or the
+    bundle has no event.
     """
     if path.exists() and not force:
         raise TraceError(f"{path}: is there already; choose another name, or overwrite it with --force")
     if bundle.table("events").is_empty() and bundle.table("steps").is_empty():
         raise TraceError(f"{bundle.path}: has neither events nor steps; there is nothing to export")
     origin_ns = _origin_ns(bundle)
-    temporary = path.with_name(f".{path.name}.tmp")
     opener = gzip.open if path.suffix == ".gz" else open
-    with opener(temporary, "wt", encoding="utf-8") as file:
+    with _whole(path) as temporary, opener(temporary, "wt", encoding="utf-8") as file:
         count = 0
         file.write(f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(_about(bundle, origin_ns))}, "traceEvents": [')
         for chunk in _chunks(trace_events(bundle, origin_ns)):
@@ -50,8 +51,21 @@ def export_perfetto(bundle: Bundle, path: Path, *, force: bool = False) -> int:
             file.write(",\n".join(json.dumps(event, separators=(",", ":")) for event in chunk))
             count += len(chunk)
         file.write("\n]}\n")
-    os.replace(temporary, path)
     return count
+
+
+@contextmanager
+def _whole(path: Path) -> Iterator[Path]:
+    """Give another name to write to; the file gets its own once it is whole, and nothing is left of half a file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error  # of the file that was asked for
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def trace_events(bundle: Bundle, origin_ns: int) -> Iterator[Event]:

@@ -29,9 +29,13 @@ def check_outcomes(bundle: Bundle) -> Iterator[Finding]:
 
 
 def _agreement(bundle: Bundle) -> Iterator[Finding]:
-    """Accepted is min(prefix_len, match_run), exactly where visited; a filled anchor may differ by rounding."""
+    """Accepted is min(prefix_len, match_run), exactly where visited; a filled anchor may differ by rounding.
+
+    Where the run could not see the match run, it says nothing: a replay goes by the filled one there.
+    """
     for source, severity in (("visited", Severity.ERROR), ("filled", Severity.WARNING)):
         known = bundle.table("outcomes").filter(pl.col("source") == source).select(*_KEY, "match_run")
+        known = known.drop_nulls("match_run")
         view = bundle.table("rows").join(known, on=list(_KEY), how="inner").sort(*_KEY, "step")
         rule = Rule(
             f"accepted is not min(prefix_len, match_run) of its {source} outcome",
