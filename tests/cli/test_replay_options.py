@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from simtool.calibrate.fit import calibrate
+from simtool.calibrate.profile import save_profile
 from simtool.cli.main import run
+from simtool.errors import SimtoolError
 from simtool.replay.run import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
@@ -97,19 +101,22 @@ def test_a_wrong_value_is_one_line_that_says_what_it_is(
     assert (status, message in error) == (2, True), error
 
 
-def test_a_trace_without_timed_prefill_steps_says_what_is_missing(
-    bundles: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (pl.col("lane") == "host", "no host costs of prefill steps: the recordings that it was fitted on"),
+        (pl.col("op") == "build_prefill", "'build_prefill' in a prefill step, which every placement runs; pool a"),
+    ],
+)
+def test_costs_without_timed_prefill_steps_say_what_is_missing(missing: pl.Expr, message: str, bundles: Path) -> None:
     lag = open_bundle(bundles / "lag")
     prefills = lag.table("steps").filter(pl.col("kind") == "prefill")["step"].implode()
     tables = {name: lag.table(name) for name in ("requests", "steps", "rows", "events", "outcomes")}
-    for name, missing in (("none", pl.col("lane") == "host"), ("some", pl.col("op") == "build_prefill")):
-        events = tables["events"].filter(~(pl.col("step").is_in(prefills) & missing))
-        write_bundle(bundles / name, lag.manifest, {**tables, "events": events})
-    status, error = told(capsys, bundles / "none", "--policy", "lag")
-    assert (status, "no host costs of prefill steps: the recordings that it was fitted on" in error) == (2, True)
-    status, error = told(capsys, bundles / "some", "--policy", "lag")
-    assert (status, "'build_prefill' in a prefill step, which every placement runs; pool a" in error) == (2, True)
+    events = tables["events"].filter(~(pl.col("step").is_in(prefills) & missing))
+    cut = write_bundle(bundles / "cut", lag.manifest, {**tables, "events": events})
+    profile = calibrate([cut], name="cut", command="test", created="2026-01-01")
+    with pytest.raises(SimtoolError, match=re.escape(message)):
+        replay(cut, profile, Scenario(BUILT_IN["lag"], 2))
 
 
 @pytest.mark.parametrize("arrivals", ["trace", "trace:5"])
@@ -120,7 +127,9 @@ def test_a_closed_loop_has_no_arrivals_to_replay(
     assert (status, f"--arrivals {arrivals}: lag is a closed loop" in error) == (2, True)
     out = ("--arrivals", "poisson:100000", "--out", str(bundles / "open"))
     assert told(capsys, bundles / "lag", "--policy", "lag", *out)[0] == 0
-    assert told(capsys, bundles / "open/lag-lag", "--policy", "lag", "--arrivals", arrivals)[0] == 0
+    save_profile(profile_of(constant_costs(pre=1_000, duration=5_000)), bundles / "costs.json")
+    priced = ("--policy", "lag", "--profile", str(bundles / "costs.json"))
+    assert told(capsys, bundles / "open/lag-lag", *priced, "--arrivals", arrivals)[0] == 0
 
 
 def test_a_file_is_no_bundle(bundles: Path, capsys: pytest.CaptureFixture[str]) -> None:
