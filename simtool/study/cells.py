@@ -178,10 +178,9 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         try:
             yield pool
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
             for worker in set(active_children()) - others:
                 worker.terminate()
-                worker.join()
+            pool.shutdown(cancel_futures=True)  # waits for the pool's own thread, which alone reaps its workers
             raise
 
 
