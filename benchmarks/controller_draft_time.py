@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-from scipy import stats
-
+from simtool.analysis.fidelity import mean_interval, speed_of
 from simtool.analysis.metrics import Summary, summarise_bundle
 from simtool.cli import live
 from simtool.engine.session import RunPlan
@@ -53,12 +52,10 @@ def record(sl: int, draft_ms: float, repeats: int, folder: Path) -> dict[str, li
     return {name: [summarise_bundle(open_bundle(folder / f"{name}-{k}")) for k in range(repeats)] for name in arms}
 
 
-def ratio(ours: list[Summary], theirs: list[Summary]) -> tuple[float, float, float]:
+def ratio(ours: list[Summary], theirs: list[Summary]) -> list[float]:
     """Return the first's tokens per second over the second's, and the ends of its interval."""
-    logs = [float(np.log((a.tokens_per_s or 0.0) / (b.tokens_per_s or 1.0))) for a, b in zip(ours, theirs, strict=True)]
-    half = stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs)
-    low, mean, high = np.exp([np.mean(logs) - half, np.mean(logs), np.mean(logs) + half])
-    return float(mean), float(low), float(high)
+    logs = [math.log(speed_of(a) / speed_of(b)) for a, b in zip(ours, theirs, strict=True)]
+    return [math.exp(value) for value in mean_interval(logs)]
 
 
 def main() -> None:

@@ -154,7 +154,7 @@ def _judge(arm: str, name: str, unit: str, predicted: float | None, measured: Se
     values = [value for value in measured if value is not None]
     if predicted is None or len(values) < 2:
         return None
-    mean, low, high = _interval(values)
+    mean, low, high = mean_interval(values)
     return Judged(arm, name, unit, predicted, mean, low, high)
 
 
@@ -166,10 +166,10 @@ def _judge_pair(
     varied: Mapping[str, Sequence[Summary]],
 ) -> JudgedPair:
     def ratios(first: Sequence[Summary], second: Sequence[Summary]) -> list[float]:
-        return [math.log(_speed(b) / _speed(a)) for a, b in zip(first, second, strict=False)]
+        return [math.log(speed_of(b) / speed_of(a)) for a, b in zip(first, second, strict=False)]
 
-    mean, low, high = (math.exp(value) for value in _interval(ratios(measured[baseline], measured[other])))
-    point = _speed(predicted[other]) / _speed(predicted[baseline])
+    mean, low, high = (math.exp(value) for value in mean_interval(ratios(measured[baseline], measured[other])))
+    point = speed_of(predicted[other]) / speed_of(predicted[baseline])
     reach = math.exp(_reach(ratios(varied.get(baseline, ()), varied.get(other, ()))))
     return JudgedPair(baseline, other, point, point / reach, point * reach, mean, low, high)
 
@@ -182,15 +182,16 @@ def _reach(draws: Sequence[float]) -> float:
     return float(quantile * np.std(draws, ddof=1) * math.sqrt(1 + 1 / len(draws)))
 
 
-def _speed(summary: Summary) -> float:
+def speed_of(summary: Summary) -> float:
+    """Return output tokens per second; raises UsageError where a run emitted none."""
     speed = summary.tokens_per_s
     if not speed:
         raise UsageError("a run emitted no tokens, so there is nothing to judge; record a longer one")
     return speed
 
 
-def _interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Mean and Student's t interval."""
+def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of two or more values and the ends of its 95 % interval (Student's t)."""
     mean = float(np.mean(values))
     half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
     return mean, mean - half, mean + half
