@@ -220,7 +220,8 @@ def _settings(bundle: Bundle) -> dict[str, str]:
         return settings
     controller = manifest.controller
     predictor = "with predictor" if controller.get("predictor") else "without predictor"
-    return {**settings, "controller": f"{predictor}, gain {controller.get('min_gain', 0)}"}
+    told = f"draft {controller.get('draft_ms', 0.0)} ms, gain {controller.get('min_gain', 0.0)}"
+    return {**settings, "controller": f"{predictor}, {told}"}
 
 
 def _workload(bundle: Bundle) -> str | None:

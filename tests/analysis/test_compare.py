@@ -120,6 +120,15 @@ def test_what_varies_is_in_the_label(bundles, tmp_path):
     ]
 
 
+def test_a_controller_told_another_draft_time_is_another_arm(bundles, tmp_path):
+    lag = bundles[2]
+    told = dataclasses.replace(lag.manifest, controller={**lag.manifest.controller, "draft_ms": 6.0})
+    arms = gather_arms([lag, dataclasses.replace(lag, manifest=told)])
+    assert [arm.label for arm in arms] == [
+        f"lag (modeled), controller without predictor, draft {ms} ms, gain 0.0" for ms in (0.0, 6.0)
+    ]
+
+
 def test_a_name_with_two_orders_is_two_arms_and_a_finding(bundles, tmp_path):
     other = dataclasses.replace(BUILT_IN["lag-overlap"], name="lag")
     older = dataclasses.replace(BUILT_IN["lag"], lag_steps=2)
