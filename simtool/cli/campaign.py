@@ -55,7 +55,7 @@ class Outcome:
             "sl": manifest.sl,
             "concurrency": manifest.concurrency,
             "requests": len(bundles[0].table("requests")),
-            "predictor": manifest.controller.get("predictor"),
+            **manifest.controller,
             "others_share": {"mean": sum(shares) / len(shares), "worst": max(shares)} if shares else None,
         }
         return {"setting": setting, **self.fidelity.to_dict()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -172,9 +171,6 @@ def read_predictor(path: Path) -> LinearPredictor:
 
 def controller_settings(session: Session, predictor: str, draft_ms: float, min_gain: float) -> ControllerSettings:
     """Return what the controller knows. predictor: "live", "none" or a profile's path."""
-    for option, value in (("--draft-ms", draft_ms), ("--min-gain", min_gain)):
-        if not 0 <= value < math.inf:
-            raise UsageError(f"{option} is {value}; expected 0 or more")
     settings = ControllerSettings(None, draft_ms, min_gain)
     if predictor == "none":
         return settings

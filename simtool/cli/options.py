@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ import typer
 
 from simtool.cli.registry import COMMANDS
 from simtool.errors import UsageError
+from simtool.step.placement import Placement
 
 #: Exit statuses besides 0. A command that ends well but found something raises `typer.Exit(FINDING)`.
 FINDING = 1
@@ -61,3 +63,18 @@ def check_bundle_output(path: Path, *, force: bool) -> None:
         from simtool.trace.manifest import read_manifest
 
         read_manifest(path)  # a folder of other files is no bundle, and --force does not empty it
+
+
+def check_controller(placements: Sequence[Placement], options: Mapping[str, float | str | None]) -> None:
+    """Refuse options of the controller (None: not given) where nothing decides, and a number below 0.
+
+    options: by name, such as "--draft-ms". Raises UsageError.
+    """
+    for option, value in options.items():
+        if value is None:
+            continue
+        if not any(placement.decides for placement in placements):
+            names = ", ".join(placement.name for placement in placements)
+            raise UsageError(f"{option} has no effect on {names}; leave it out, or give a policy that decides")
+        if isinstance(value, float) and not 0 <= value < math.inf:
+            raise UsageError(f"{option} is {value}; expected 0 or more")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -10,9 +9,9 @@ import typer
 
 from simtool.cli import console, live
 from simtool.cli.opening import open_sound
-from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, check_output, command_line
+from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, check_controller, check_output, command_line
 from simtool.errors import UsageError
-from simtool.step.placement import Placement, resolve_placement
+from simtool.step.placement import resolve_placement
 
 Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
 
@@ -58,7 +57,7 @@ def record(
     placement = resolve_placement(policy)
     if outcomes not in ("visited", "full"):
         raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
-    _check_controller(placement, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
+    check_controller([placement], {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
     if profile < 0:
         raise UsageError(f"--profile is {profile}; expected 0 (off) or more steps")
     check_bundle_output(out, force=force)
@@ -103,12 +102,6 @@ def record(
 
         fill_bundle(out, models.target, models.draft)
     _summarise(out, json)
-
-
-def _check_controller(placement: Placement, options: Mapping[str, object]) -> None:
-    for option, value in options.items():
-        if value is not None and not placement.decides:
-            raise UsageError(f"{option} has no effect on {placement.name}, which decides nothing; leave it out")
 
 
 def _summarise(out: Path, json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 from simtool.cli import console
 from simtool.cli.costs import costs_for
 from simtool.cli.opening import open_sound
-from simtool.cli.options import ForceFlag, JsonFlag
+from simtool.cli.options import ForceFlag, JsonFlag, check_controller
 from simtool.cli.replaying import Outputs, Replays, report
 from simtool.cli.summary import arrived_over_time
 from simtool.errors import UsageError
@@ -67,6 +66,7 @@ def replay(
 ) -> None:  # fmt: skip
     """Run the recorded requests again on the simulated machine, in another order, and print what it buys."""
     placements, chosen = _placements(policy, lag), _seeds(seed, seeds)
+    check_controller(placements, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
     outputs = Outputs(out, trace.name, chosen, force) if out else None
     if outputs:
         outputs.check(placements)
@@ -172,13 +172,7 @@ def _controller(
         min_gain=given.get("min_gain", recorded.min_gain),
     )
     if not any(placement.decides for placement in placements):
-        asked = ["--predictor"] * (choice is not None) + [f"--{name.replace('_', '-')}" for name in given]
-        if asked:
-            raise UsageError(f"{asked[0]} has no effect on static; leave it out, or add a policy that decides")
         return recorded
-    for name, value in given.items():
-        if not 0 <= value < math.inf:
-            raise UsageError(f"--{name.replace('_', '-')} is {value}; expected 0 or more")
     if choice is None:
         choice = "trace" if recorded.predictor or not profile.predictor else "profile"
         console.note(f"controller: the {choice}'s predictor")

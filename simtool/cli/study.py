@@ -128,12 +128,6 @@ def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | No
     )
 
 
-def check_predictor(predictor: PredictorChoice | None, placements: Sequence[Placement]) -> None:
-    """Refuse the choice of a predictor where nothing decides."""
-    if predictor is not None and not any(placement.decides for placement in placements):
-        raise UsageError("--predictor has no effect on static; leave it out, or add a policy that decides")
-
-
 def settings_of(
     source: Bundle,
     profile: Profile,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simtool.cli import console, study
-from simtool.cli.options import ForceFlag, JsonFlag, check_distinct, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_distinct, check_output
 from simtool.step.placement import PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def sweep(
     losses = study.shares(stale_loss)
     arms = study.placements(policy or PULL_REQUEST_ARMS)
     check_baseline(baseline, [placement.name for placement in arms])
-    study.check_predictor(predictor, arms)
+    check_controller(arms, {"--predictor": predictor})
     opened = [study.open_trace(trace, profile, change or (), predictor) for trace in traces]
     for _, costs in opened:
         check_effect(costs, change or (), arms)

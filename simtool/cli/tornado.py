@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.cli import console, study
-from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output
 
 if TYPE_CHECKING:
     from simtool.study.tornado import Bar, Tornado
@@ -30,7 +30,7 @@ def tornado(
     if figure is not None:
         check_output(figure, force=force)
     (placement,) = study.placements([policy])
-    study.check_predictor(predictor, [placement])
+    check_controller([placement], {"--predictor": predictor})
     from simtool.calibrate.whatif import check_effect
 
     source, costs = study.open_trace(trace, profile, change or (), predictor)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.cli import console, live
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag, command_line
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, command_line
 from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
 
@@ -36,6 +36,10 @@ def validate(
     target: Annotated[Path | None, typer.Option(help="Target checkpoint folder.")] = None,
     draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder.")] = None,
     dtype: Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")] = "float32",
+    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes, live and in the replay; "
+                                                        "default 0, as in xLLM.")] = None,
+    min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring, live and in the "
+                                                        "replay; default 0.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the prompts to fit on; those to judge on take the next.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Also write the interactive page here.")] = None,
     json: JsonFlag = False,
@@ -53,6 +57,7 @@ def validate(
     placements = [resolve_placement(name) for name in policy or PULL_REQUEST_ARMS]
     if len({placement.name for placement in placements}) < len(placements):
         raise UsageError("a placement was given twice; give each once")
+    check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
     models = live.choose_models(target, draft, algorithm, sl)
     from simtool.cli import campaign
     from simtool.cli.fill import fill_bundle
@@ -67,7 +72,7 @@ def validate(
     slots = concurrency * len(placements) * len(prompts)  # all arms on all sets of prompts take turns on one device
     with live.open_session(device, models, slots, served, dtype=dtype, sampling=sampling, kv=(None, 16)) as session:
         campaign.make_room(out, force=force)
-        controller = live.controller_settings(session, "live", 0.0, 0.0)
+        controller = live.controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0)
         console.note(f"to judge on: {live.shapes(prompts['live'])}")
         runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]

@@ -57,6 +57,7 @@ BAD = {
     "algorithm": ({"models": []}, ["--algorithm", "eagle"], "--algorithm is 'eagle'"),
     "static decides nothing": ({}, ["--predictor", "none"], "--predictor has no effect on static"),
     "gain of static": ({}, ["--min-gain", "0"], "--min-gain has no effect on static"),
+    "draft time": ({"policy": "lag"}, ["--draft-ms", "-1"], "--draft-ms is -1.0; expected 0 or more"),
     "prompts": ({}, ["--num-prompts", "3"], "--num-prompts is 3 and the file holds 2"),
     "new tokens": ({}, ["--max-new-tokens", "0"], "--max-new-tokens is 0"),
     "no path": ({"out": "in/prompts.jsonl/bundle"}, [], "nothing can be written under"),

@@ -18,6 +18,8 @@ MODELS = ["--target", str(PAIR / "target"), "--draft", str(PAIR / "draft")]
         (["--policy", "static", "--policy", "static"], "a placement was given twice"),
         (["--policy", "fastest"], "unknown placement 'fastest'"),
         (["--tokens-only", "--repeats", "3"], "--tokens-only times nothing"),
+        (["--policy", "static", "--draft-ms", "2"], "--draft-ms has no effect on static"),
+        (["--min-gain", "-1"], "--min-gain is -1.0; expected 0 or more"),
         (["--sl", "0"], "--sl is 0"),
         (["--num-prompts", "0"], "--num-prompts is 0"),
         (["--max-new-tokens", "0"], "--max-new-tokens is 0"),
