@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from simtool.analysis.compare import Comparison, compare
-from simtool.calibrate.whatif import with_change
+from simtool.calibrate.whatif import with_changes
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.arms import LAG_IN_PLACE
 from simtool.study.cells import Setting, arm_of, mean, run_cells
@@ -59,7 +59,4 @@ def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
 
 
 def _changed(setting: Setting, changes: tuple[str, ...]) -> Setting:
-    profile = setting.profile
-    for change in changes:
-        profile = with_change(profile, change)
-    return replace(setting, profile=profile)
+    return replace(setting, profile=with_changes(setting.profile, changes))

@@ -128,6 +128,14 @@ def test_a_predictor_without_effect_is_refused(recorded, capsys, tmp_path):
         assert "--predictor has no effect on static" in failed(capsys, command[0], recorded / "lag", *options)
 
 
+def test_a_change_given_twice_is_refused(recorded, capsys, tmp_path):
+    twice = ("--set", "decide=9us", "--set", "host.decide=0")
+    for name, *options in (("replay", "--policy", "lag"), ("sweep", "--out", tmp_path / "s.csv"), ("tornado",)):
+        error = failed(capsys, name, recorded / "lag", *options, *twice)
+        assert "'host.decide=0' undoes 'decide=9us'; give host.decide one time" in error
+    assert not list(tmp_path.iterdir())
+
+
 def test_lags_warn_of_no_price(recorded, pricey, capsys):
     source = json.loads(pricey.read_text())
     for work in source["decode"]["device"].values():
