@@ -88,15 +88,12 @@ def replay(
         chosen[0],
         kv_blocks,
     )
-    if requests is None and base.arrivals.kind == "trace" and not arrived_over_time(source):
-        raise UsageError(
-            f"--arrivals {arrivals}: {trace.name} is a closed loop, all its requests were queued before its first "
-            "step; leave it out, or give poisson:RATE"
-        )
     seeded = seed is not None or seeds > 1
     if seeded:
         _check_seeds(source, base, requests)
     workload = _workload(source, base, requests, num_requests, redraw=seeded)
+    if arrivals is not None and base.arrivals.kind == "trace":
+        _check_spacing(arrivals, source, workload if requests is not None else None)
     replays = Replays(source, costs, base, placements, chosen, workload, lenient=_ALL in policy)
     report(*replays.run(outputs), json=json)
 
@@ -113,6 +110,21 @@ def _check_seeds(source: Bundle, base: Scenario, requests: Path | None) -> None:
             "--seed and --seeds have no effect where nothing is random; leave them out, or add --requests, --noise "
             "residual or --arrivals poisson:RATE"
         )
+
+
+def _check_spacing(arrivals: str, source: Bundle, asked: Workload | None) -> None:
+    """Refuse a trace's arrivals where there are none to tell of, and the replay would be the closed loop's.
+
+    asked: what is served instead of the bundle's own requests.
+    """
+    if asked is not None:
+        spaced = len({request.arrival_ns for request in asked.requests}) > 1
+        why = f"the requests of {asked.source} come all at once, as in a closed loop"
+    else:
+        spaced = arrived_over_time(source)
+        why = f"{source.path.name} is a closed loop, all its requests were queued before its first step"
+    if not spaced:
+        raise UsageError(f"--arrivals {arrivals}: {why}; leave it out, or give poisson:RATE")
 
 
 def _sampled(source: Bundle) -> bool:

@@ -18,7 +18,7 @@ LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A bundle of six requests, the same sampled, one with holes, a profile, and a file of four requests."""
+    """A bundle of six requests, the same sampled, one with holes, a profile, and files of four and two requests."""
     monkeypatch.chdir(tmp_path)
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
     source = source_bundle(tmp_path / "source", random_work(3, 4, 6, tokens=20))
@@ -35,6 +35,7 @@ def folder(tmp_path, monkeypatch):
         for at, prompt, output in LINES
     )
     (tmp_path / "asked.jsonl").write_text(text)
+    (tmp_path / "burst.jsonl").write_text("\n".join(text.splitlines()[1:3]))  # the two that come at once
     return tmp_path
 
 
@@ -70,6 +71,15 @@ def test_arrivals_and_requests_are_one_workload(folder, capsys, arrivals):
     assert requests["output_tokens"].to_list() == [12, 30, 9]
     times = requests["arrival_ns"].to_list()
     assert {"closed": times == [0, 0, 0], "trace:200": times == [0, 10_000_000, 10_000_000]}.get(arrivals, times[0] > 0)
+
+
+def test_requests_that_come_at_once_need_no_arrivals(folder, capsys):
+    """The default, the file's own arrivals, is then the closed loop."""
+    options = ["--policy", "static", "--requests", "burst.jsonl", "--json"]
+    (default,), (closed,) = (
+        json.loads(replayed(capsys, "whole", *options, *more).out) for more in ([], ["--arrivals", "closed"])
+    )
+    assert default == closed
 
 
 def test_seeds_give_intervals_and_paired_changes(folder, capsys):
@@ -124,6 +134,9 @@ def test_sampled_recordings_are_distributional_and_run_over_seeds(folder, capsys
         (["--seeds", "0"], "--seeds is 0; expected 1 or more"),
         (["--arrivals", "closed:3"], "a closed loop has none"),
         (["--arrivals", "trace:3"], "whole is a closed loop, all its requests were queued"),
+        (["--requests", "burst.jsonl", "--arrivals", "trace"], "burst.jsonl come all at once, as in a closed"),
+        (["--requests", "burst.jsonl", "--arrivals", "trace:3"], "--arrivals trace:3: the requests of burst"),
+        (["--requests", "asked.jsonl", "--num-requests", "1", "--arrivals", "trace"], "come all at once"),
     ],
 )
 def test_bad_use_is_one_line(folder, capsys, options, message):
