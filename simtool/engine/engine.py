@@ -58,7 +58,7 @@ class Run:
         self.worker = worker
         self._timings = timings or worker.device.timings
         self.result = RunResult(start_ns=worker.recorder.now_ns())
-        for prompt in prompts:
+        for prompt in sorted(prompts, key=lambda prompt: prompt.arrival_ns):  # who comes first is served first
             _enqueue(worker, prompt, context_tokens, self.result)
 
     @property

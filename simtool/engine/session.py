@@ -255,6 +255,7 @@ class Session:
                 "block_size": spec.block_size,
                 "executors": dict(self.device.executors),
                 "graphs": self.info.graphs.to_dict(),
+                "closed_loop": not any(prompt.arrival_ns for prompt in plan.prompts),
                 "host": {"python": platform.python_version(), "platform": platform.platform()},
                 **details,
             },

@@ -123,6 +123,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
             **kept,
             "executors": dict(profile.executors),
             "graphs": profile.graphs.to_dict(),
+            "closed_loop": scenario.arrivals.kind == "closed",
             "source": source.path.name,
             "source_origin": source.manifest.origin,
             "profile": {"name": profile.name, **asdict(profile.provenance)},

@@ -13,6 +13,7 @@ from simtool.errors import TraceError, UsageError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.trace.bundle import open_bundle
+from simtool.trace.checks import Severity, check_bundle
 from tests.engine import golden
 from tests.engine.serving import random_prompts, reference, requests, runner
 
@@ -85,6 +86,18 @@ def test_open_loop_requests_wait_for_their_arrival():
     facts = session.run(RunPlan(late, BUILT_IN["static"])).requests
     assert facts["a"].finished_ns < facts["b"].arrival_ns <= facts["b"].admitted_ns
     assert facts["b"].output_ids == reference("dspark_b7", PROMPTS[1], 3)
+
+
+def test_who_arrives_first_is_served_first_however_the_prompts_are_listed(tmp_path):
+    session = open_session(clock=VirtualClock(tick_ns=100_000))
+    late = [Prompt("b", PROMPTS[1], 3, arrival_ns=20_000_000), Prompt("a", PROMPTS[0], 3)]
+    facts = session.record(tmp_path / "open", RunPlan(late, BUILT_IN["static"])).requests
+    assert facts["a"].finished_ns < facts["b"].arrival_ns
+    session.record(tmp_path / "closed", RunPlan(requests(PROMPTS, 3), BUILT_IN["static"]))
+    for name in ("open", "closed"):
+        bundle = open_bundle(tmp_path / name)
+        assert bundle.manifest.details["closed_loop"] == (name == "closed")
+        assert all(finding.severity is Severity.NOTE for finding in check_bundle(bundle))
 
 
 def test_a_bundle_is_replaced_only_when_told_to(tmp_path):
