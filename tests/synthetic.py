@@ -32,6 +32,7 @@ class Machine:
 
     def __init__(self, rng: np.random.Generator, noise: float, host_scale: float) -> None:
         self.now_ns = 1_000_000
+        self.tokens_ns = 0  # when read_tokens last had them on the host
         self.events: dict[str, list[object]] = {column.name: [] for column in TABLES["events"].columns}
         self._rng, self._noise, self._host_scale = rng, noise, host_scale
         self._device_free_ns = 0
@@ -52,6 +53,8 @@ class Machine:
         self._add(step, op.name, "host", start, end, *wait)
         self._flow += 1
         self.now_ns = end
+        if op.name == "read_tokens":
+            self.tokens_ns = end
 
     def _draw(self, mean_us: float) -> int:
         return max(round(mean_us * _US * (1 + self._noise * self._rng.standard_normal())), 1)
@@ -143,7 +146,7 @@ class _Run:
         for sequence in new:
             sequence.output_tokens = 1
             self.admitted[sequence.request.request_id] = start
-            self.first[sequence.request.request_id] = self.machine.now_ns
+            self.first[sequence.request.request_id] = self.machine.tokens_ns
         self._add("steps", self.count, "prefill", start, self.machine.now_ns, len(new), rows, False, "prefill", None)
 
     def _decode(self, running: list[Sequence]) -> None:
@@ -169,7 +172,7 @@ class _Run:
         if not sequence.remaining:
             self.scheduler.retire(sequence)
             prompt, output = sequence.request.prompt_tokens, sequence.output_tokens
-            times = (0, self.admitted[name], self.first[name], self.machine.now_ns)
+            times = (0, self.admitted[name], self.first[name], self.machine.tokens_ns)
             self._add(
                 "requests", name, *times, prompt, output, output, "length", "toy", None, list(range(output)), None
             )

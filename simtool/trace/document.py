@@ -34,6 +34,9 @@ flush.
 - `rows.(request_id, anchor_position)` finds the drafter's outcome in `outcomes`; `step` joins the tables that
   have it.
 - An anchor may have two outcomes, one `visited` and one `filled`.
+- A request is admitted between the end of a step and the start of the prefill step after it, in order of arrival. Its
+  first token and its last are on the host in `read_tokens`, past the wait, of that prefill and of the step of its last
+  row. In a closed loop (`details.closed_loop`) all requests arrive before the first step.
 """
 
 

@@ -78,7 +78,11 @@ def test_a_broken_bundle_is_refused(command: tuple[str, ...], folder: Path, caps
             pl.col("confidence").list.eval(pl.element() + 1),
             "rows: confidence has a value that is no probability",
         ),
-        ("requests", pl.col("^.*_ns$") + 140_000_000_000, "requests: first_token_ns lies in no prefill step"),
+        (
+            "requests",
+            pl.col("^.*_ns$") + 140_000_000_000,
+            "requests: first_token_ns is not when a prefill step had read its tokens",
+        ),
     ],
 )
 def test_the_first_error_is_named(

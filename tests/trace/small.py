@@ -41,7 +41,7 @@ def small_tables() -> Mapping[str, Columns]:
         "requests": columns_of(
             "request_id arrival_ns admitted_ns first_token_ns finished_ns "
             "prompt_tokens output_tokens max_new_tokens finish_reason",
-            [("a", 0, 10, 100, 400, 4, 6, 6, "length"), ("b", 0, 10, 100, 400, 5, 5, 8, "stop")],
+            [("a", 0, 0, 100, 400, 4, 6, 6, "length"), ("b", 0, 0, 100, 400, 5, 5, 8, "stop")],
         ),
         "steps": columns_of(
             "step kind start_ns end_ns batch validate_rows pruned placement",
