@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -36,21 +37,16 @@ class RowGroups:
     @classmethod
     def of_rows(cls, tables: Tensor, lengths: Tensor, device: torch.device) -> RowGroups:
         """Group rows with tables [W, M] and lengths [W], both in host memory, for use on `device`."""
-        first = torch.ones(len(tables), dtype=torch.bool)
-        first[1:] = (tables[1:] != tables[:-1]).any(dim=1)
-        starts = first.nonzero().squeeze(1)
-        group = first.cumsum(0) - 1
-        within = torch.arange(len(tables)) - starts[group]
-        groups, width = len(starts), int(within.max()) + 1
-        places = group * width + within
+        rows = tables.numpy()  # small arrays: numpy's calls cost a fraction of torch's
+        starts = np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1)))
+        widths = np.diff(np.append(starts, len(rows)))
+        groups, width, longest = len(starts), int(widths.max()), int(lengths.max())
+        if groups * width == len(rows):
+            return cls(_move(tables[::width], device), _move(lengths.view(groups, width), device), None, longest)
+        places = torch.from_numpy(np.arange(len(rows)) + np.repeat(np.arange(groups) * width - starts, widths))
         padded = lengths.new_ones(groups * width).index_copy_(0, places, lengths).view(groups, width)
-        full = groups * width == len(tables)
-        return cls(
-            _move(tables[starts], device),
-            _move(padded, device),
-            None if full else _move(places, device),
-            int(lengths.max()),
-        )
+        own = _move(tables[torch.from_numpy(starts)], device)
+        return cls(own, _move(padded, device), _move(places, device), longest)
 
 
 class CachedAttention:
@@ -70,9 +66,9 @@ class CachedAttention:
         if groups.places is not None:
             padded = q.new_zeros(groups.lengths.numel(), *q.shape[1:]).index_copy_(0, groups.places, q)
         if self._bias is None:  # the first layer tells how many query heads share a kv head; the others take its bias
-            lengths = groups.lengths.repeat(1, q.shape[1] // k.shape[1])
-            self._bias = length_bias(lengths, groups.max_length, self._cache.dtype)
-        out = masked_attention(padded.view(*groups.lengths.shape, *q.shape[1:]), keys, values, self._bias).flatten(0, 1)
+            bias = length_bias(groups.lengths, groups.max_length, self._cache.dtype)
+            self._bias = bias.repeat(1, q.shape[1] // k.shape[1], 1)[:, None]
+        out = masked_attention(padded, keys, values, self._bias)
         return out if groups.places is None else out.index_select(0, groups.places)
 
 
@@ -98,11 +94,9 @@ class PromptAttention:
 
 
 class Kernels(Protocol):
-    """What a Runner's decode forwards attend with. context_block: rows of a page of the drafter's context; None: one
-    page holds all of a slot's context.
-    """
+    """What a Runner's decode forwards attend with. context_block: rows of a page of the drafter's context."""
 
-    context_block: int | None
+    context_block: int
 
     def rows(self, cache: KVCache, rows: Rows) -> Attend:
         """Attention of validate rows, in the cheapest form for these rows."""
@@ -117,7 +111,8 @@ class Kernels(Protocol):
 class PlainKernels:
     """Attention in plain torch, on any device."""
 
-    context_block: int | None = None
+    #: Small enough that little is gathered past a context's end.
+    context_block = 16
 
     def rows(self, cache: KVCache, rows: Rows) -> Attend:
         """Rows that share a table are computed together."""
@@ -133,22 +128,20 @@ class PlainKernels:
 def length_bias(lengths: Tensor, max_length: int, dtype: torch.dtype) -> Tensor:
     """[G, w] lengths -> [G, w, max_length]: 0 where a row may look and -inf beyond."""
     beyond = torch.arange(max_length, device=lengths.device) >= lengths[..., None]
-    return torch.zeros(beyond.shape, dtype=dtype, device=lengths.device).masked_fill_(beyond, -torch.inf)
+    return torch.where(beyond, -torch.inf, 0.0).to(dtype)
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
-    """q [G, w, heads, hd] over k, v [G, L, kv_heads, hd] -> [G, w, heads, hd].
+    """q [G * w, heads, hd] over k, v [G, L, kv_heads, hd] -> [G * w, heads, hd].
 
     The query heads that share a kv head become rows of one matrix, so keys and values are never repeated.
-    bias: added to the scores, [G, heads / kv_heads * w, L], once for each of those heads.
+    bias: added to the scores, [G, 1, heads / kv_heads * w, L], once for each of those heads.
     """
-    groups, width, heads, size = q.shape
-    kv_heads = k.shape[2]
-    repeat = heads // kv_heads
-    folded = q.view(groups, width, kv_heads, repeat, size).permute(0, 2, 3, 1, 4)
-    folded = folded.reshape(groups, kv_heads, repeat * width, size)
-    out = functional.scaled_dot_product_attention(folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias[:, None])
-    return out.view(groups, kv_heads, repeat, width, size).permute(0, 3, 1, 2, 4).reshape(groups, width, heads, size)
+    groups, _, kv_heads, size = k.shape
+    repeat = q.shape[1] // kv_heads
+    folded = q.view(groups, -1, kv_heads, repeat, size).permute(0, 2, 3, 1, 4).reshape(groups, kv_heads, -1, size)
+    out = functional.scaled_dot_product_attention(folded, k.transpose(1, 2), v.transpose(1, 2), attn_mask=bias)
+    return out.view(groups, kv_heads, repeat, -1, size).permute(0, 3, 1, 2, 4).reshape(q.shape)
 
 
 def _move(tensor: Tensor, device: torch.device) -> Tensor:

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from simtool.engine.spec import RunnerInfo
 from simtool.errors import DeviceError
 
-#: How long to look before sleeping. A sleeper takes tens of microseconds to wake; a looker burns its core, and slows
-#: the other one where both are threads of the same core.
-SPIN_NS = 200_000
+#: How long to look before sleeping. A sleeper takes some hundred microseconds to wake, on a virtual machine; a looker
+#: burns its core, and slows the other one where both are threads of the same core. Longer than any wait for the host.
+SPIN_NS = 2_000_000
 _ALIGNMENT = 64
 
 clock_ns = time.perf_counter_ns
@@ -99,8 +99,8 @@ class Channel:
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
 
-    def send(self, message: Command | Report) -> None:
-        """Send one message. Raises OSError when nobody is left to read it."""
+    def send(self, message: Command | list[Report]) -> None:
+        """Send a command, or reports together. Raises OSError when nobody is left to read them."""
         self._connection.send_bytes(pickle.dumps(message, pickle.HIGHEST_PROTOCOL))
 
     @property

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.engine import cpu_channel
-from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Field, Launch, Profile, Ready, Ring, Upload
+from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Field, Launch, Profile, Ready, Report, Ring, Upload
 from simtool.engine.device import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
 from simtool.engine.spec import RunnerInfo, RunnerSpec
 from simtool.errors import DeviceError, SimtoolError
@@ -73,6 +73,7 @@ class CpuDevice:
         self._issued = self._done = self._downloads = 0
         self._pending: deque[tuple[Event, int, CpuDownload | None]] = deque()
         self._timings: list[WorkTiming] = []
+        self._unread: deque[Report] = deque()
         self._failure: SimtoolError | None = None
         self._closed = False
         self._start(spec)
@@ -113,7 +114,7 @@ class CpuDevice:
 
     def timings(self) -> list[WorkTiming]:
         """Return the timings reported since the last call."""
-        while self._pending and self._failure is None and self._reports.ready:
+        while self._pending and self._failure is None and (self._unread or self._reports.ready):
             self._receive()
         timings, self._timings = self._timings, []
         return timings
@@ -200,13 +201,15 @@ class CpuDevice:
     def _next_report(self, expected: type[Any]) -> Any:
         self._check_open("wait")
         try:
-            report = self._reports.receive()
+            while not self._unread:
+                self._unread.extend(self._reports.receive())
         except (EOFError, OSError) as error:
             self._process.join(_CLOSE_TIMEOUT_S)
             code = self._process.exitcode
             how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with status {code}"
             self._failure = DeviceError(f"the device process {how} without a word; open the device again")
             raise self._failure from error
+        report = self._unread.popleft()
         if isinstance(report, Failed):
             self._failure = _error(report, self._pending[0][0].work if self._pending else _LOADING)
             raise self._failure

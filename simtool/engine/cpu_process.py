@@ -23,6 +23,7 @@ from simtool.engine.cpu_channel import (
     Launch,
     Profile,
     Ready,
+    Report,
     Upload,
     clock_ns,
     load,
@@ -40,20 +41,41 @@ def serve(spec: RunnerSpec, commands: Connection, reports: Connection, staging: 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the host, which closes this process
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
-    out = Channel(reports)
+    out = Reports(Channel(reports))
     try:
         runner = load_runner(spec)
-        out.send(Ready(runner.info))
+        out.add(Ready(runner.info))
         _work(runner, Channel(commands), out, SharedMemory(staging), SharedMemory(results))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the host is gone: nobody is left to tell
     except Exception as error:
-        out.send(Failed(type(error).__name__, str(error), traceback.format_exc()))
+        out.add(Failed(type(error).__name__, str(error), traceback.format_exc()))
+        out.send()
 
 
-def _work(runner: Runner, commands: Channel, reports: Channel, staging: SharedMemory, results: SharedMemory) -> None:
+class Reports:
+    """What the host is to hear. It is told together: each message wakes a sleeping host, at the device's expense."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._unsent: list[Report] = []
+
+    def add(self, report: Report) -> None:
+        """Keep a report until the next `send`."""
+        self._unsent.append(report)
+
+    def send(self) -> None:
+        """Tell the host all that it has not heard."""
+        if self._unsent:
+            self._channel.send(self._unsent)
+            self._unsent = []
+
+
+def _work(runner: Runner, commands: Channel, reports: Reports, staging: SharedMemory, results: SharedMemory) -> None:
     profile: TorchProfile | None = None
     while True:
+        if not commands.ready:
+            reports.send()  # a host that sends nothing may be waiting for any of them
         command: Command = commands.receive()
         start_ns = clock_ns()
         fields: tuple[Field, ...] = ()
@@ -74,7 +96,9 @@ def _work(runner: Runner, commands: Channel, reports: Channel, staging: SharedMe
                 continue
             case Close():
                 return
-        reports.send(Done(start_ns, clock_ns(), fields))
+        reports.add(Done(start_ns, clock_ns(), fields))
+        if isinstance(command, Download):
+            reports.send()  # whatever is queued behind it, the host waits for what it reads
 
 
 def _read_back(runner: Runner, command: Download, results: SharedMemory) -> tuple[Field, ...]:

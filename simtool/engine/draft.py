@@ -23,7 +23,7 @@ from simtool.engine.heads import (
     markov_head,
     probability_of,
 )
-from simtool.engine.layers import Attend, DecoderLayer, RMSNorm, rotary_tables
+from simtool.engine.layers import Attend, DecoderLayer, RMSNorm, rotary
 from simtool.engine.target import TargetModel
 
 
@@ -73,6 +73,7 @@ class DraftModel(nn.Module):
         super().__init__()
         self.config = config
         c = config
+        self.rotary = rotary(c.head_dim, c.rope_theta)
         self.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size) if c.own_embedding else None
         self.lm_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False) if c.own_head else None
         self.fc = nn.Linear(len(c.tap_ids) * c.hidden_size, c.hidden_size, bias=False)
@@ -103,7 +104,7 @@ class DraftModel(nn.Module):
         [C, kv_heads, head_dim], rotary applied.
         """
         context = self.hidden_norm(self.fc(features))
-        tables = self._tables(positions, context.dtype)
+        tables = self.rotary(positions, context.dtype)
         return [layer.self_attn.keys_values(context, *tables) for layer in self._decoders()]
 
     def block(self, anchors: Tensor, starts: Tensor, drafts: int) -> tuple[Tensor, Tensor]:
@@ -125,7 +126,7 @@ class DraftModel(nn.Module):
         """
         embed = self.embed_tokens if self.embed_tokens is not None else self._target().embed_tokens
         x: Tensor = embed(token_ids)
-        tables = self._tables(positions, x.dtype)
+        tables = self.rotary(positions, x.dtype)
         for index, layer in enumerate(self._decoders()):
             x = layer(index, x, tables, attend)
         normed: Tensor = self.norm(x)
@@ -158,9 +159,6 @@ class DraftModel(nn.Module):
         """c [B, N] in 0..1: the head's sigmoid, or the probability of the drafted token where there is no head."""
         logits = self.confidence_logits(hidden, block)
         return probability_of(block.tokens, block.logits) if logits is None else logits.float().sigmoid()
-
-    def _tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return rotary_tables(positions, self.config.head_dim, self.config.rope_theta, dtype)
 
     def _decoders(self) -> list[DecoderLayer]:
         return [layer for layer in self.layers if isinstance(layer, DecoderLayer)]

@@ -63,7 +63,7 @@ class DraftForward:
         weight, config = model.fc.weight, model.config
         # a block's own keys follow its context for the length of one draft, hence the extra rows
         room = info.max_tokens + info.block_width
-        page = kernels.context_block or room
+        page = kernels.context_block
         self._pages = -(-room // page)
         self._slot_size = self._pages * page
         spares = -(-max(info.graphs.draft, default=0) * info.block_width // self._slot_size)

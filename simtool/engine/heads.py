@@ -111,21 +111,20 @@ def draft_tokens(
 ) -> DraftedBlock:
     """Pick all N tokens of each block: one after another through the Markov head, at once without one.
 
-    ``base`` [B, N, V] are the draft's logits on ``hidden`` [B, N, H]; ``anchors`` [B]. ``pick`` maps logits
-    [..., V] to tokens [...].
+    ``base`` [B, N, V] are the draft's logits on ``hidden`` [B, N, H], and are corrected in place; ``anchors`` [B].
+    ``pick`` maps logits [..., V] to tokens [...].
     """
     if head is None:
         return DraftedBlock(pick(base), base, None)
     state, previous = head.initial_state(len(anchors)), anchors
     tokens: list[Tensor] = []
     embeddings: list[Tensor] = []
-    logits = base.clone()
     for k in range(base.shape[1]):
         embeddings.append(head.embed(previous))
         correction, state = head.step(embeddings[-1], hidden[:, k], state)
-        previous = pick(logits[:, k].add_(correction))
+        previous = pick(base[:, k].add_(correction))
         tokens.append(previous)
-    return DraftedBlock(torch.stack(tokens, 1), logits, torch.stack(embeddings, 1))
+    return DraftedBlock(torch.stack(tokens, 1), base, torch.stack(embeddings, 1))
 
 
 def probability_of(tokens: Tensor, logits: Tensor) -> Tensor:

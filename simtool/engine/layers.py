@@ -27,6 +27,14 @@ class Attend(Protocol):
         ...
 
 
+class Rotary(Protocol):
+    """What gives a model the rotary angles of its rows."""
+
+    def __call__(self, positions: Tensor, dtype: torch.dtype, /) -> tuple[Tensor, Tensor]:
+        """cos and sin for positions [T], as `rotary_tables` gives them."""
+        ...
+
+
 class RMSNorm(nn.Module):
     """Root-mean-square norm over the last dimension, computed in float32 or better."""
 
@@ -40,6 +48,11 @@ class RMSNorm(nn.Module):
         wide = x if x.dtype == torch.float64 else x.float()
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         return self.weight * normed.to(x.dtype)
+
+
+def rotary(head_dim: int, theta: float) -> Rotary:
+    """Angles computed for every forward anew, on any device."""
+    return lambda positions, dtype: rotary_tables(positions, head_dim, theta, dtype)
 
 
 def rotary_tables(positions: Tensor, head_dim: int, theta: float, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

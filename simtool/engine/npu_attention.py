@@ -57,7 +57,7 @@ class NpuKernels:
     """The NPU's attention for a Runner. Contexts of the drafter are split into pages that the op can take."""
 
     #: With more than one query a page must be a multiple of this.
-    context_block: int | None = 128
+    context_block = 128
 
     def rows(self, cache: KVCache, rows: Rows) -> Attend:
         """Attention of validate rows."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from simtool.engine.layers import Attend, DecoderLayer, RMSNorm, rotary_tables
+from simtool.engine.layers import Attend, DecoderLayer, RMSNorm, rotary
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class TargetModel(nn.Module):
     def __init__(self, config: TargetConfig) -> None:
         super().__init__()
         self.config = config
+        self.rotary = rotary(config.head_dim, config.rope_theta)
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(
             DecoderLayer(
@@ -59,7 +60,7 @@ class TargetModel(nn.Module):
         side by side, [T, len(taps) * H] (no columns without taps).
         """
         x = self.embed_tokens(token_ids)
-        tables = rotary_tables(positions, self.config.head_dim, self.config.rope_theta, x.dtype)
+        tables = self.rotary(positions, x.dtype)
         tapped: dict[int, Tensor] = {}
         for index, layer in enumerate(self.layers):
             x = layer(index, x, tables, attend)

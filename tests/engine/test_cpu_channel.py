@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simtool.engine.cpu_channel import Channel, Close, Done, Launch, Ring, load, size_of, store
+from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Launch, Ring, load, size_of, store
+from simtool.engine.cpu_process import Reports
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 100)), max_size=200))
@@ -67,11 +68,25 @@ def test_messages_arrive_in_order_and_the_end_is_noticed():
     here, there = Channel(receiving), Channel(sending)
     assert not here.ready
     there.send(Launch("draft"))
-    there.send(Done(1, 2, ()))
+    there.send([Done(1, 2, ()), Done(2, 3, ())])
     there.send(Close())
     assert here.ready
-    assert [here.receive() for _ in range(3)] == [Launch("draft"), Done(1, 2, ()), Close()]
+    assert [here.receive() for _ in range(3)] == [Launch("draft"), [Done(1, 2, ()), Done(2, 3, ())], Close()]
     there.close()
     with pytest.raises(EOFError):
         here.receive()
     here.close()
+
+
+def test_reports_are_told_together_and_once():
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+    here, reports = Channel(receiving), Reports(Channel(sending))
+    reports.send()
+    assert not here.ready
+    reports.add(Done(1, 2, ()))
+    reports.add(Failed("ValueError", "no", ""))
+    assert not here.ready
+    reports.send()
+    assert here.receive() == [Done(1, 2, ()), Failed("ValueError", "no", "")]
+    reports.send()
+    assert not here.ready

@@ -53,7 +53,7 @@ def test_tokens_are_drafted_one_after_another(kind) -> None:
     head = markov_head(kind, 7, 3, 4).double()
     hidden, base = torch.randn(2, 5, 4).double(), torch.randn(2, 5, 7).double()
     anchors = torch.tensor([2, 6])
-    block = draft_tokens(head, base, hidden, anchors)
+    block = draft_tokens(head, base.clone(), hidden, anchors)
     for row in range(2):
         previous, state = anchors[row : row + 1], head.initial_state(1)
         for k in range(5):

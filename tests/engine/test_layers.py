@@ -73,3 +73,10 @@ def test_fusing_unties_a_head_from_the_embedding_and_changes_no_value() -> None:
     assert torch.equal(model.head.weight, model.embed.weight)
     assert model.embed.weight.is_contiguous()
     assert model.head.weight.t().is_contiguous()
+
+
+def test_angles_looked_up_are_the_angles_computed() -> None:
+    positions = torch.tensor([0, 7, 7, 31])
+    looked_up = cpu_layers.RotaryCache(32, 6, 100.0, torch.bfloat16)(positions, torch.bfloat16)
+    for ours, theirs in zip(looked_up, rotary_tables(positions, 6, 100.0, torch.bfloat16), strict=True):
+        assert torch.equal(ours, theirs)

@@ -26,4 +26,4 @@ def test_the_device_process_is_profiled_and_then_works_on(tmp_path):
         result = session.run(plan)
     assert result.output_ids["r0"] == case["output"][:12]
     names = {event.get("name") for event in json.loads((tmp_path / "out" / TRACE_NAME).read_text())["traceEvents"]}
-    assert {"aten::linear", "aten::embedding"} <= names
+    assert {"aten::mm", "aten::scaled_dot_product_attention"} <= names
