@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import traceback
+from collections import deque
 from multiprocessing.connection import Connection
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -45,7 +46,7 @@ def serve(spec: RunnerSpec, commands: Connection, reports: Connection, staging: 
     try:
         runner = load_runner(spec)
         out.add(Ready(runner.info))
-        _work(runner, Channel(commands), out, SharedMemory(staging), SharedMemory(results))
+        _work(runner, Commands(Channel(commands)), out, SharedMemory(staging), SharedMemory(results))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return  # the host is gone: nobody is left to tell
     except Exception as error:
@@ -71,12 +72,32 @@ class Reports:
             self._unsent = []
 
 
-def _work(runner: Runner, commands: Channel, reports: Reports, staging: SharedMemory, results: SharedMemory) -> None:
+class Commands:
+    """The host's commands in their order."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._ahead: deque[Command] = deque()
+
+    def look_ahead(self) -> Command | None:
+        """Return the next command, or None when there is none yet."""
+        while self._channel.ready:
+            self._ahead.append(self._channel.receive())
+        return self._ahead[0] if self._ahead else None
+
+    def take(self) -> Command:
+        """Wait for the next command. Raises EOFError or OSError when the host is gone."""
+        return self._ahead.popleft() if self._ahead else self._channel.receive()
+
+
+def _work(runner: Runner, commands: Commands, reports: Reports, staging: SharedMemory, results: SharedMemory) -> None:
     profile: TorchProfile | None = None
     while True:
-        if not commands.ready:
+        if commands.look_ahead() is None:
             reports.send()  # a host that sends nothing may be waiting for any of them
-        command: Command = commands.receive()
+        command = commands.take()
+        if isinstance(commands.look_ahead(), Download):
+            reports.send()  # the host waits for what comes next: waking takes it about as long as this command takes
         start_ns = clock_ns()
         fields: tuple[Field, ...] = ()
         match command:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simtool.engine.cpu_channel import Channel, Close, Done, Failed, Launch, Ring, load, size_of, store
-from simtool.engine.cpu_process import Reports
+from simtool.engine.cpu_process import Commands, Reports
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(1, 100)), max_size=200))
@@ -90,3 +90,18 @@ def test_reports_are_told_together_and_once():
     assert here.receive() == [Done(1, 2, ()), Failed("ValueError", "no", "")]
     reports.send()
     assert not here.ready
+
+
+def test_a_look_ahead_takes_no_command_out_of_its_order():
+    receiving, sending = multiprocessing.Pipe(duplex=False)
+    commands, host = Commands(Channel(receiving)), Channel(sending)
+    assert commands.look_ahead() is None
+    host.send(Launch("draft"))
+    assert commands.look_ahead() == Launch("draft")
+    host.send(Launch("sample"))
+    host.send(Close())
+    assert commands.look_ahead() == Launch("draft")
+    assert [commands.take() for _ in range(3)] == [Launch("draft"), Launch("sample"), Close()]
+    host.close()
+    with pytest.raises(EOFError):
+        commands.take()
