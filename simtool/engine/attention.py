@@ -146,4 +146,4 @@ def masked_attention(q: Tensor, k: Tensor, v: Tensor, bias: Tensor) -> Tensor:
 
 def _move(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy from host memory to the device without waiting for it, which takes pinned memory."""
-    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+    return tensor if device.type == "cpu" else tensor.contiguous().pin_memory().to(device, non_blocking=True)

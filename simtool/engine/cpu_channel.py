@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import select
 import time
@@ -20,6 +21,7 @@ from simtool.errors import DeviceError
 
 #: How long to look before sleeping. A sleeper takes some hundred microseconds to wake, on a virtual machine; a looker
 #: burns its core, and slows the other one where both are threads of the same core. Longer than any wait for the host.
+#: A looker yields, so that on a busy machine it takes no time that the other side could use.
 SPIN_NS = 2_000_000
 _ALIGNMENT = 64
 
@@ -115,6 +117,7 @@ class Channel:
             if clock_ns() > give_up_ns:
                 self._poll.poll()
                 break
+            os.sched_yield()
         return pickle.loads(self._connection.recv_bytes())
 
     def close(self) -> None:

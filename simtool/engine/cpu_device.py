@@ -108,7 +108,10 @@ class CpuDevice:
         return download
 
     def wait(self, event: Event) -> None:
-        """Block until that work is done. Raises DeviceError when the device has failed."""
+        """Block until that work is done and, unless it is a download, what was queued behind it by now as well.
+
+        Raises DeviceError when the device has failed.
+        """
         while self._done <= event.index:
             self._receive()
 

@@ -2,11 +2,13 @@
 
 At a decode step's sizes dispatch costs as much as arithmetic: a call from Python to a torch op takes some microseconds,
 and what an op writes to new memory pushes weights out of the cache. Hence products straight on [in, out] weights,
-residuals added by the product itself, and results written over what is read no more. Parameters, their names and
-shapes stay.
+residuals added by the product itself, and results written over what is read no more.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -99,16 +101,15 @@ class FusedAttention(Attention):
         """Takes over the loaded weights of `plain`."""
         nn.Module.__init__(self)
         self.heads, self.kv_heads, self.head_dim = plain.heads, plain.kv_heads, plain.head_dim
-        self.o_proj = out = FusedLinear(plain.o_proj)
-        self.out = out.product
+        self.o_proj = FusedLinear(plain.o_proj)
         parts = (plain.q_proj, plain.k_proj, plain.v_proj)
-        weight = torch.cat([part.weight.detach() for part in parts])
+        product = torch.cat([part.weight.detach() for part in parts]).t().contiguous()
         bias = torch.cat([part.bias.detach() for part in parts]) if plain.q_proj.bias is not None else None
         norms = (plain.q_norm.weight.expand(self.heads, -1), plain.k_norm.weight.expand(self.kv_heads, -1))
         scales, eps, after = torch.cat(norms).detach(), plain.q_norm.eps, self.heads * self.head_dim
-        self._all = _Projection(weight, bias, Scale(scales, eps), self.kv_heads)
+        self._all = _Projection(product, bias, Scale(scales, eps), self.kv_heads)
         bias = None if bias is None else bias[after:]
-        self._keys_values = _Projection(weight[after:], bias, Scale(scales[self.heads :], eps), self.kv_heads)
+        self._keys_values = _Projection(product[:, after:], bias, Scale(scales[self.heads :], eps), self.kv_heads)
 
     def project(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """As in `Attention`."""
@@ -120,13 +121,19 @@ class FusedAttention(Attention):
         """As in `Attention`."""
         return self._keys_values(x, cos, sin)
 
+    def output_on(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Return x [T, H] plus `output` of attended [T, heads, head_dim], as a new tensor."""
+        out = self.o_proj
+        assert isinstance(out, FusedLinear)
+        return torch.addmm(x if out.bias is None else x + out.bias, attended.reshape(len(x), -1), out.product)
+
 
 class _Projection:
     """One product to heads, of which all but the last `plain_heads` are normed and rotated."""
 
-    def __init__(self, weight: Tensor, bias: Tensor | None, scale: Scale, plain_heads: int) -> None:
-        """weight: [out, in]; `scale` has a weight for each of the heads that it norms."""
-        self._product, self._bias, self._scale = weight.t().contiguous(), bias, scale
+    def __init__(self, product: Tensor, bias: Tensor | None, scale: Scale, plain_heads: int) -> None:
+        """product: [in, out]; `scale` has a weight for each of the heads that it norms."""
+        self._product, self._bias, self._scale = product, bias, scale
         turned, self._size = scale.weight.shape
         self._heads = (turned, plain_heads)
 
@@ -165,13 +172,12 @@ class FusedLayer(DecoderLayer):
         self.mlp = FusedMLP(plain.mlp)
         # called by their own names: a module's call costs as much as a small op
         self._before, self._after = self.input_layernorm.scale, self.post_attention_layernorm.scale
-        self._project, self._out, self._mix = self.self_attn.project, self.self_attn.out, self.mlp.add_to
+        self._project, self._output_on, self._mix = self.self_attn.project, self.self_attn.output_on, self.mlp.add_to
 
     def forward(self, index: int, x: Tensor, tables: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """As in `DecoderLayer`."""
         attended = attend(index, *self._project(self._before(x), *tables))
-        # x may be a tap, so the sum is a new tensor; that one is ours to add to
-        total = torch.addmm(x, attended.reshape(len(x), -1), self._out)
+        total = self._output_on(x, attended)  # x may be a tap: the sum is a new tensor, and that one is ours to add to
         return self._mix(total, self._after(total))
 
 
@@ -187,23 +193,22 @@ def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return turned
 
 
-def fuse(model: nn.Module) -> None:
-    """Let a loaded model use these layers. A head that is tied to the embedding gets weights of its own."""
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child) is DecoderLayer:
-                setattr(parent, name, FusedLayer(child))
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if type(child) is RMSNorm:
-                setattr(parent, name, FusedRMSNorm(child))
-            elif type(child) is nn.Linear:
-                setattr(parent, name, FusedLinear(child))
-            elif type(child) is nn.Embedding:
-                setattr(parent, name, FusedEmbedding(child))
+def fuse(model: nn.Module, positions: int | None = None) -> None:
+    """Let a loaded model use these layers. A head that is tied to the embedding gets weights of its own.
+
+    positions: how many will be asked for at most; None: as many as the model has.
+    """
+    for name in [name for name, _ in model.named_children()]:
+        child = model.get_submodule(name)  # one at a time, so that what is replaced can go
+        fused = _FUSED.get(type(child))
+        if fused is None:
+            fuse(child)
+        else:
+            setattr(model, name, fused(child))
     if isinstance(model, TargetModel | DraftModel):
         c = model.config
-        model.rotary = RotaryCache(c.max_positions, c.head_dim, c.rope_theta, next(model.parameters()).dtype)
+        rows = c.max_positions if positions is None else min(positions, c.max_positions)
+        model.rotary = RotaryCache(rows, c.head_dim, c.rope_theta, next(model.parameters()).dtype)
 
 
 def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -214,3 +219,11 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def _in_by_out(weight: Tensor) -> Tensor:
     """The same [out, in] matrix, stored column by column."""
     return weight.detach().t().contiguous().t()
+
+
+_FUSED: Mapping[type[nn.Module], Callable[[Any], nn.Module]] = {
+    DecoderLayer: FusedLayer,
+    RMSNorm: FusedRMSNorm,
+    nn.Linear: FusedLinear,
+    nn.Embedding: FusedEmbedding,
+}

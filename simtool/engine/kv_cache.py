@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class KVCache:
-    """Per layer two tensors [num_blocks, block_size, kv_heads, head_dim].
+    """Per layer keys and values, [num_blocks, block_size, kv_heads, head_dim] each.
 
     A token lives at `block * block_size + offset`, the flat index that slot mappings hold.
     """

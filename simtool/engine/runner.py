@@ -226,7 +226,7 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
     kernels: Kernels = PlainKernels()
     if kind == "cpu":
         for model in (target, draft):
-            cpu_layers.fuse(model)
+            cpu_layers.fuse(model, spec.context_tokens)
     if kind == "npu":
         kernels = npu_attention.NpuKernels()
         for model in (target, draft):

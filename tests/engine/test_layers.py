@@ -45,8 +45,10 @@ def test_fused_layers_compute_the_same(bias, dtype) -> None:
     plain = DecoderLayer(24, 40, 4, 2, 6, eps=1e-6, bias=bias).to(dtype).requires_grad_(False)
     for parameter in plain.parameters():
         parameter.normal_(std=0.3)
-    fused = copy.deepcopy(plain)
-    cpu_layers.fuse(fused)
+    models = nn.ModuleList([copy.deepcopy(plain)])
+    cpu_layers.fuse(models)
+    (fused,) = models
+    assert isinstance(fused, cpu_layers.FusedLayer)
     x = torch.randn(5, 24).to(dtype)
     tables = rotary_tables(torch.tensor([3, 4, 5, 9, 70]), 6, 100.0, dtype)
     names = {name: weight.shape for name, weight in fused.named_parameters()}
@@ -62,7 +64,9 @@ def test_fused_layers_compute_the_same(bias, dtype) -> None:
     def attend(layer, q, k, v):
         return q * k.repeat_interleave(2, 1) + v.repeat_interleave(2, 1)
 
+    before = x.clone()
     torch.testing.assert_close(fused(0, x, tables, attend), plain(0, x, tables, attend), **tolerance)
+    assert torch.equal(x, before)  # it may be a tap
 
 
 def test_fusing_unties_a_head_from_the_embedding_and_changes_no_value() -> None:

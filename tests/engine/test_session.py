@@ -100,6 +100,15 @@ def test_who_arrives_first_is_served_first_however_the_prompts_are_listed(tmp_pa
         assert all(finding.severity is Severity.NOTE for finding in check_bundle(bundle))
 
 
+def test_an_arrival_while_the_first_are_queued_is_stamped_behind_them(tmp_path):
+    session = open_session(clock=VirtualClock(tick_ns=100_000))
+    prompts = [Prompt("a", PROMPTS[0], 3), Prompt("b", PROMPTS[1], 3), Prompt("c", PROMPTS[2], 3, arrival_ns=50_000)]
+    facts = session.record(tmp_path / "open", RunPlan(prompts, BUILT_IN["static"])).requests
+    stamps = [facts[name].arrival_ns for name in "abc"]
+    assert stamps == sorted(stamps)
+    assert all(finding.severity is Severity.NOTE for finding in check_bundle(open_bundle(tmp_path / "open")))
+
+
 def test_a_bundle_is_replaced_only_when_told_to(tmp_path):
     session, plan = open_session(), RunPlan(requests(PROMPTS, 3), BUILT_IN["static"])
     session.record(tmp_path / "b", plan)
