@@ -5,6 +5,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from simtool.engine import cpu_layers
 from simtool.engine.checkpoint import load_target
 from simtool.engine.reference import DenseSequence
 
@@ -22,6 +23,8 @@ def saved_qwen3(folder: Path, *, seed: int, tied: bool, heads: int, kv_heads: in
         for name, parameter in model.named_parameters():
             if "norm" in name:
                 parameter.uniform_(0.5, 1.5)
+            elif name.endswith("bias"):  # transformers starts them at zero
+                parameter.normal_(std=0.3)
     tensors = {name: t.contiguous() for name, t in model.state_dict().items()}
     if tied:
         del tensors["lm_head.weight"]
@@ -30,20 +33,23 @@ def saved_qwen3(folder: Path, *, seed: int, tied: bool, heads: int, kv_heads: in
     return model
 
 
+@pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused for the CPU"])
 @pytest.mark.parametrize(
     ("seed", "tied", "heads", "kv_heads", "bias"),
     [(0, True, 4, 2, False), (1, False, 4, 1, False), (2, False, 3, 3, True)],
 )
-def test_logits_and_taps_equal_transformers(tmp_path, seed, tied, heads, kv_heads, bias) -> None:
+def test_logits_and_taps_equal_transformers(tmp_path, seed, tied, heads, kv_heads, bias, fused) -> None:
     public = saved_qwen3(tmp_path, seed=seed, tied=tied, heads=heads, kv_heads=kv_heads, bias=bias)
     ours = load_target(tmp_path, torch.float32)
+    if fused:
+        cpu_layers.fuse(ours)
     tokens = torch.randint(0, 61, (23,))
     with torch.no_grad():
         theirs = public(tokens[None], output_hidden_states=True)
         cache = DenseSequence()
         first, first_taps = ours(tokens[:15], torch.arange(15), cache, (1, 0))
         rest, rest_taps = ours(tokens[15:], torch.arange(15, 23), cache, (1, 0))
-    logits = ours.logits(torch.cat((first, rest)))
+        logits = ours.logits(torch.cat((first, rest)))
     assert torch.allclose(logits, theirs.logits[0], atol=2e-4)
     taps = torch.cat((theirs.hidden_states[2][0], theirs.hidden_states[1][0]), dim=-1)
     assert torch.allclose(torch.cat((first_taps, rest_taps)), taps, atol=2e-4)
