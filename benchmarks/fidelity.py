@@ -1,7 +1,7 @@
-"""The published error table: validate many settings, then write docs/fidelity.md from what they left.
+"""The published error table: validate many settings, then write a page from what they left.
 
-python benchmarks/fidelity.py run      # needs a quiet machine; what is there already is kept
-python benchmarks/fidelity.py page     # docs/fidelity.md from traces/local/fidelity/*/validation.json
+python benchmarks/fidelity.py run [PAGE]     # needs a quiet machine; what is there already is kept
+python benchmarks/fidelity.py page [PAGE]    # docs/fidelity.md, or PAGE, from traces/local/fidelity/*/validation.json
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ EXACT = [
 ]
 
 
-def main(what: str) -> None:
+def main(what: str, page: Path = PAGE) -> None:
     if what == "run":
         for setting in (*TIMED, *EXACT):
             _run(setting)
     elif what != "page":
         raise SystemExit(f"unknown step {what!r}; expected run or page")
-    PAGE.write_text("\n".join(_page(list(_documents()))) + "\n")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    page.write_text("\n".join(_page(list(_documents()))) + "\n")
+    print(f"wrote {page}")
 
 
 def _run(setting: Setting) -> None:
@@ -221,4 +221,5 @@ def _value(value: float, unit: str) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) == 2 else "")
+    what, *page = sys.argv[1:] or [""]
+    main(what, *map(Path, page))
