@@ -89,9 +89,10 @@ def _page(found: list[tuple[Setting, Document]]) -> Iterator[str]:
     timed = [(setting, document) for setting, document in found if setting.timed]
     yield "# Fidelity: what the replay predicted, and what the live engine then measured"
     yield ""
-    yield "Rebuilt by `make fidelity` (a quiet two-core machine). Costs are fitted on one set of prompts and judged on"
-    yield "another; live repetitions are interleaved, their order rotates. Live intervals are Student's t over"
-    yield "repetitions; the replay's cover its noise and the error of its fit (20 draws)."
+    yield "Made by `benchmarks/fidelity.py run` and the name of this page (docs/fidelity.md: `make fidelity`), on a"
+    yield "quiet two-core machine. Costs are fitted on one set of prompts and judged on another; live repetitions"
+    yield "are interleaved, their order rotates. Live intervals are Student's t over repetitions; the replay's cover"
+    yield "its noise and the error of its fit (20 draws)."
     yield "Nothing is left out: an error that lies outside the live interval says so."
     yield ""
     yield from _summary(found)

@@ -119,7 +119,9 @@ def queue(scheduler: Scheduler, prompt: Prompt, context_tokens: int, arrival_ns:
 def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunResult) -> None:
     # requests of one moment are queued one after another: their stamps keep the order for whoever replays the run
     arrival_ns = result.start_ns + prompt.arrival_ns if prompt.arrival_ns else worker.recorder.now_ns()
-    arrival_ns = max([arrival_ns, *(facts.arrival_ns for facts in list(result.requests.values())[-1:])])
+    latest = next(reversed(result.requests.values()), None)
+    if latest is not None:
+        arrival_ns = max(arrival_ns, latest.arrival_ns)
     queue(worker.scheduler, prompt, context_tokens, arrival_ns)
     worker.tokens[prompt.request_id] = list(prompt.prompt_ids)
     worker.keys[prompt.request_id] = prompt.key

@@ -21,10 +21,10 @@ class KVCache:
     ) -> None:
         self.block_size, self.dtype, self._heads = shape[1], dtype, shape[2:]
         # keys and values of a layer lie in one tensor, so that one op gathers both
-        self._layers = [torch.zeros((2, *shape), dtype=dtype, device=device) for _ in range(layers)]
-        self._pages = [(pair[0], pair[1]) for pair in self._layers]
-        self._tokens = [(pair[0].flatten(0, 1), pair[1].flatten(0, 1)) for pair in self._layers]
-        self._runs = [pair.flatten(3) for pair in self._layers]
+        pairs = [torch.zeros((2, *shape), dtype=dtype, device=device) for _ in range(layers)]
+        self._pages = [(pair[0], pair[1]) for pair in pairs]
+        self._tokens = [(pair[0].flatten(0, 1), pair[1].flatten(0, 1)) for pair in pairs]
+        self._runs = [pair.flatten(3) for pair in pairs]
 
     def write(self, layer: int, mapping: Tensor, keys: Tensor, values: Tensor) -> None:
         """Store keys and values [T, kv_heads, head_dim] at the flat indices `mapping` [T]."""
