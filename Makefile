@@ -33,7 +33,7 @@ fidelity: $(VENV)/.engine
 	$(BIN)/python benchmarks/fidelity.py run
 
 docs: $(VENV)/.dev
-	$(BIN)/python -m simtool.trace.document > docs/trace-format.md
+	$(BIN)/python -m simtool.trace.schema_page > docs/trace-format.md
 
 # from the live bundles that ship; on two quiet cores a matter of minutes
 answers: $(VENV)/.engine

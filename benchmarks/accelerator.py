@@ -23,12 +23,12 @@ import torch
 from safetensors.torch import save_file
 from scipy import stats
 
-from simtool.engine.device import open_device
-from simtool.engine.draft import DraftConfig, DraftModel
-from simtool.engine.engine import Prompt
-from simtool.engine.session import RunPlan, Session
-from simtool.engine.spec import RunnerSpec
-from simtool.engine.target import TargetConfig, TargetModel
+from simtool.engine.devices.open import open_device
+from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.models.draft import DraftConfig, DraftModel
+from simtool.engine.models.target import TargetConfig, TargetModel
+from simtool.engine.serving.engine import Prompt
+from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, Placement, with_rebinds
 

@@ -29,14 +29,15 @@ import torch
 from scipy import stats
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from simtool.cli.live import live_predictor
-from simtool.engine.device import WorkTiming, open_device
-from simtool.engine.engine import Prompt
-from simtool.engine.inputs import stdlib_prompts
-from simtool.engine.machine import MachineMeter
-from simtool.engine.recorder import Recorder, StepFacts
-from simtool.engine.session import RunPlan, Session
-from simtool.engine.spec import RunnerSpec
+from simtool.cli.shared.live import live_predictor
+from simtool.engine.devices.open import open_device
+from simtool.engine.devices.protocol import WorkTiming
+from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.prompts.files import stdlib_prompts
+from simtool.engine.serving.engine import Prompt
+from simtool.engine.serving.host_load import MachineMeter
+from simtool.engine.serving.recorder import Recorder, StepFacts
+from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import BUILT_IN
 

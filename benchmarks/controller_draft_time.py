@@ -4,8 +4,8 @@
 
 xLLM's controller is called with draft_ms = 0: it maximises tokens per millisecond of *validate*, though the step also
 pays for the draft, so it prunes too much. Each placement runs with 0 and with --draft-ms, beside static, all live in
-turns (simtool/engine/turns.py) on the same held-out prompts; ratios are tokens per second, with Student's t intervals
-over repetitions.
+turns (engine/serving/interleave.py) on the same held-out prompts; ratios are tokens per second, with Student's t
+intervals over repetitions.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from simtool.analysis.fidelity import mean_interval, speed_of
+from simtool.analysis.fidelity.fidelity import mean_interval, speed_of
 from simtool.analysis.metrics import Summary, summarise_bundle
-from simtool.cli import live
-from simtool.engine.session import RunPlan
-from simtool.engine.spec import SamplingConfig
+from simtool.cli.shared import live
+from simtool.engine.devices.spec import SamplingConfig
+from simtool.engine.serving.session import RunPlan
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle
+from simtool.trace.trace import open_bundle
 
 CONCURRENCY = 8
 PROMPT_SEED = 1

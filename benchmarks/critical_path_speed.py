@@ -16,9 +16,9 @@ from pathlib import Path
 
 import polars as pl
 
-from simtool.analysis.critical_path import critical_path
+from simtool.analysis.critical_path.critical_path import critical_path
 from simtool.analysis.metrics import executors_of
-from simtool.trace.bundle import open_bundle
+from simtool.trace.trace import open_bundle
 
 
 def lengthened(steps: pl.DataFrame, events: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:

@@ -23,16 +23,16 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import chisquare
 
-from simtool.engine.checkpoint import load_target
-from simtool.engine.device import WorkTiming
-from simtool.engine.engine import Prompt
-from simtool.engine.recorder import Recorder, StepFacts
-from simtool.engine.reference import DenseSequence
-from simtool.engine.runner import Runner, load_runner
-from simtool.engine.sampling import probabilities
-from simtool.engine.session import RunPlan, Session
-from simtool.engine.spec import RunnerSpec, SamplingConfig
-from simtool.engine.timed_device import TimedDevice, same_durations
+from simtool.engine.devices.protocol import WorkTiming
+from simtool.engine.devices.spec import RunnerSpec, SamplingConfig
+from simtool.engine.devices.virtual import TimedDevice, same_durations
+from simtool.engine.models.checkpoint import load_target
+from simtool.engine.outcomes.reference import DenseSequence
+from simtool.engine.runner.runner import Runner, load_runner
+from simtool.engine.runner.sampling import probabilities
+from simtool.engine.serving.engine import Prompt
+from simtool.engine.serving.recorder import Recorder, StepFacts
+from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 

@@ -23,9 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from simtool.engine.device import DEVICE_NAMES, Device, open_device
-from simtool.engine.machine import MachineMeter
-from simtool.engine.spec import RunnerSpec
+from simtool.engine.devices.open import DEVICE_NAMES, open_device
+from simtool.engine.devices.protocol import Device
+from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.serving.host_load import MachineMeter
 from simtool.units import NS_PER_MS
 
 CONFIDENCE = 0.95

@@ -2,7 +2,7 @@
 
     python benchmarks/recorder_overhead.py --target FOLDER --draft FOLDER
 
-A pair is two runs of the same prompts on one open device that take turns step by step (simtool/engine/turns.py): one
+A pair is two runs of the same prompts on one open device that take turns step by step (interleave.py): one
 writes a bundle, the other keeps nothing. Both emit the same tokens in the same steps and meet the same machine, so the
 ratio of their times is the cost of recording. The interval is a bootstrap over pairs (Efron & Tibshirani 1993). Beside
 each figure: the share of the machine that others used, and how often the host waited for the device, which recording
@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from simtool.engine.device import DEVICE_NAMES, open_device
-from simtool.engine.engine import Prompt, RunResult
-from simtool.engine.inputs import stdlib_prompts
-from simtool.engine.machine import MachineMeter
-from simtool.engine.recorder import Recorder
-from simtool.engine.session import RunPlan, Session, Share
-from simtool.engine.spec import RunnerSpec
+from simtool.engine.devices.open import DEVICE_NAMES, open_device
+from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.prompts.files import stdlib_prompts
+from simtool.engine.serving.engine import Prompt, RunResult
+from simtool.engine.serving.host_load import MachineMeter
+from simtool.engine.serving.recorder import Recorder
+from simtool.engine.serving.session import RunPlan, Session, Share
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.units import NS_PER_MS
@@ -104,7 +104,7 @@ def _step_ns(result: RunResult) -> float:
 
 
 def _recorded_waits(path: Path) -> int:
-    from simtool.trace.bundle import open_bundle  # noqa: PLC0415  polars is not needed to measure
+    from simtool.trace.trace import open_bundle  # noqa: PLC0415  polars is not needed to measure
 
     return int(open_bundle(path).table("events")["wait_start_ns"].count())
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from simtool.step.batching import BlockPool, Request, Scheduler, Sequence
 from simtool.step.ops import Op
 from simtool.step.placement import BUILT_IN, PREFILL_ORDER, Placement
-from simtool.trace.bundle import Bundle, write_bundle
+from simtool.step.scheduler import BlockPool, Request, Scheduler, Sequence
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import Bundle, write_bundle
 
 SL = 7
 _US = 1000

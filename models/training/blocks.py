@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from models.training.common import CausalBatch
-from simtool.engine.draft import DraftModel
-from simtool.engine.target import TargetModel
+from simtool.engine.models.draft import DraftModel
+from simtool.engine.models.target import TargetModel
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from tokenizers import Tokenizer
 from torch import Tensor
 
-from simtool.engine.prompts import DOMAINS, Document, standard_library
+from simtool.engine.prompts.stdlib import DOMAINS, Document, standard_library
 
 END_OF_TEXT = "<|endoftext|>"
 MASK = "<|mask|>"

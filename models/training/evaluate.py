@@ -16,8 +16,8 @@ from models.training.corpus import END_OF_TEXT, encoder, heldout_tokens, token_i
 from models.training.greedy_text import continue_greedily, loop_share
 from models.training.outcomes import figures, outcomes, visited
 from models.training.train_target import heldout_losses
-from simtool.engine.checkpoint import load_draft, load_target
-from simtool.engine.prompts import DOMAINS, heldout_prompts
+from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.prompts.stdlib import DOMAINS, heldout_prompts
 
 PROMPT, LOOP_TOKENS = 64, 96
 RUNS = (("dspark_sl7", 7), ("dspark_sl16", 16), ("dflash_sl7", 7), ("dspark_sl7", 16), ("dflash_sl7", 16))

@@ -12,8 +12,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from simtool.engine.draft import DraftModel
-from simtool.engine.target import TargetModel
+from simtool.engine.models.draft import DraftModel
+from simtool.engine.models.target import TargetModel
 
 DTYPE = torch.float16  # eight times finer than bfloat16, and nothing here comes near its range
 

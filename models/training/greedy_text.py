@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from models.training.corpus import END_OF_TEXT, encoder, token_id, training_tokens
-from simtool.engine.checkpoint import load_target
-from simtool.engine.target import TargetModel
+from simtool.engine.models.checkpoint import load_target
+from simtool.engine.models.target import TargetModel
 
 
 @dataclass

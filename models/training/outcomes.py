@@ -10,7 +10,7 @@ from scipy.stats import rankdata
 from torch import Tensor
 
 from models.training.blocks import TargetView, draft_hidden, following
-from simtool.engine.draft import DraftModel
+from simtool.engine.models.draft import DraftModel
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from models.training.common import CausalBatch
 from models.training.greedy_text import continue_greedily, continue_sampled
-from simtool.engine.target import TargetModel
+from simtool.engine.models.target import TargetModel
 
 LONGEST_PERIOD = 64
 LEAST_RUN = 5

@@ -19,8 +19,8 @@ from models.training.corpus import END_OF_TEXT, encoder, heldout_tokens, token_i
 from models.training.evaluate import PROMPT
 from models.training.greedy_text import continue_greedily
 from models.training.outcomes import outcomes, visited
-from simtool.engine.checkpoint import load_draft, load_target
-from simtool.engine.prompts import heldout_prompts
+from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.prompts.stdlib import heldout_prompts
 
 GRAM, DRAFTS, TOKENS = 12, 7, 144
 

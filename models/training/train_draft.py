@@ -22,9 +22,9 @@ from models.training.common import Clock, Optimizers, Team, load_state, save_sta
 from models.training.corpus import END_OF_TEXT, MASK, corpus_hash, documents, encoder, token_id, training_tokens
 from models.training.greedy_text import read_sequences
 from models.training.train_target import windows
-from simtool.engine.checkpoint import load_target
-from simtool.engine.draft import DraftConfig, DraftModel
-from simtool.engine.target import TargetConfig, TargetModel
+from simtool.engine.models.checkpoint import load_target
+from simtool.engine.models.draft import DraftConfig, DraftModel
+from simtool.engine.models.target import TargetConfig, TargetModel
 
 LENGTH = 320
 TAPS = (0, 1, 2)

@@ -31,7 +31,7 @@ from models.training.corpus import (
     training_tokens,
 )
 from models.training.own_text import OwnText
-from simtool.engine.target import TargetConfig, TargetModel
+from simtool.engine.models.target import TargetConfig, TargetModel
 
 LENGTH = 512
 OWN_REFRESH_S = 30.0

@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from simtool.trace.bundle import Bundle
+from simtool.trace.trace import Bundle
 
 Reals = NDArray[np.float64]
 _BINS = 10

@@ -10,10 +10,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from simtool.analysis.busy import device_busy
-from simtool.analysis.critical_path import Part, critical_path
+from simtool.analysis.critical_path.critical_path import Part, critical_path
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
-from simtool.trace.bundle import Bundle
+from simtool.trace.trace import Bundle
 from simtool.units import NS_PER_S
 
 Tables = Mapping[str, pl.DataFrame]

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simtool import __version__
-from simtool.calibrate.cost import FREE, Cost
-from simtool.calibrate.linear import Observation, fit_cost
-from simtool.calibrate.observe import Observations, Table
-from simtool.calibrate.past import shared_slope, told_apart, without
+from simtool.calibrate.bootstrap import Resample, resamples
+from simtool.calibrate.idle_effects import shared_slope, told_apart, without
+from simtool.calibrate.observations import Observations, Table
 from simtool.calibrate.predictor import fit_predictor
-from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
-from simtool.calibrate.resample import Resample, resamples
-from simtool.calibrate.steps import read_steps
+from simtool.calibrate.regression import Observation, fit_cost
+from simtool.calibrate.step_events import read_steps
 from simtool.errors import ProfileError
-from simtool.step.buckets import GraphBuckets
-from simtool.step.history import DEVICE_LULL, HOST_LULL
+from simtool.profile.cost import FREE, Cost
+from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.step.graph_buckets import GraphBuckets
+from simtool.step.idle_effects import DEVICE_LULL, HOST_LULL
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
-from simtool.trace.bundle import Bundle
+from simtool.trace.trace import Bundle
 
 #: For a bundle that does not tell: on a CPU one device process runs all three lanes in order, elsewhere each lane is
 #: a stream of its own.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from simtool.calibrate.linear import fit_line
+from simtool.calibrate.regression import fit_line
 from simtool.step.controller import LinearPredictor
-from simtool.trace.bundle import Bundle
+from simtool.trace.trace import Bundle
 from simtool.units import NS_PER_MS
 
 #: A validate is the target forward and the verify behind it: both grow with what the controller decides.

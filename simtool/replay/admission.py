@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from simtool.errors import CapacityError
 from simtool.replay.scenario import Scenario
-from simtool.step.batching import BlockPool, Request, Scheduler
+from simtool.step.scheduler import BlockPool, Request, Scheduler
 from simtool.trace.manifest import Manifest
 
 _BLOCK_SIZE = 16

@@ -15,7 +15,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.replay.scenario import OutcomeMode
-from simtool.trace.bundle import Bundle
+from simtool.trace.trace import Bundle
 
 _NEIGHBOURS = 8
 

@@ -18,13 +18,13 @@ import polars as pl
 
 from simtool.errors import TraceError, UsageError
 from simtool.replay.admission import admissible
-from simtool.replay.luck import uniform
+from simtool.replay.keyed_rng import uniform
 from simtool.replay.scenario import Scenario
-from simtool.step.batching import Request
-from simtool.trace.bundle import Bundle
+from simtool.step.scheduler import Request
 from simtool.trace.frames import empty_frame, make_frame
 from simtool.trace.importers.requests import read_requests
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import Bundle
 
 
 @dataclass(frozen=True)

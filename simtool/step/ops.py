@@ -35,7 +35,7 @@ class DeviceWork:
 class Op:
     """One host op.
 
-    needs, gives: names of data. features: what the host time grows with (see step/features.py).
+    needs, gives: names of data. features: what the host time grows with (see step/cost_features.py).
     works: device work in launch order. blocks: the host waits for the last of `works` before the op ends.
     """
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy import stats
 
-from simtool.calibrate.whatif import with_change
+from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats, merged
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.cells import Cell, Progress, Setting, run_cells, silent
+from simtool.study.runner import Cell, Progress, Setting, run_cells, silent
 
 _CONFIDENCE = 0.95
 

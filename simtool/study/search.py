@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from simtool.analysis.compare import Comparison, compare
-from simtool.analysis.critical_path import critical_path, mean_by_op
+from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
 from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
 from simtool.replay.caveats import Caveats
-from simtool.replay.run import replay
-from simtool.step.orders import legal_orders
+from simtool.replay.replay import replay
+from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.cells import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
+from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
 from simtool.units import format_ns
 
 BASELINE = BUILT_IN["lag-overlap"]

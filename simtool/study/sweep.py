@@ -13,7 +13,7 @@ from simtool.errors import UsageError
 from simtool.replay.caveats import Caveats
 from simtool.step.placement import Placement
 from simtool.study.break_even import interval
-from simtool.study.cells import Cell, Progress, Setting, caveats_of, run_cells
+from simtool.study.runner import Cell, Progress, Setting, caveats_of, run_cells
 
 _WHERE = ("trace", "profile", "sl", "concurrency", "stale_loss")
 _WRITERS: Mapping[str, Callable[..., object]] = {

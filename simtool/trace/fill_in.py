@@ -9,9 +9,9 @@ from typing import Protocol
 import polars as pl
 
 from simtool.errors import TraceError
-from simtool.trace.bundle import Bundle, replace_table
+from simtool.trace.rounding_ties import Choice, judge_draft
 from simtool.trace.schema import TABLES
-from simtool.trace.ties import Choice, judge_draft
+from simtool.trace.trace import Bundle, replace_table
 
 _ANCHOR = ["request_id", "anchor_position"]
 

@@ -5,13 +5,13 @@ import json
 import polars as pl
 import pytest
 
-from simtool.calibrate.profile import load_profile
 from simtool.cli.main import run
-from simtool.replay.run import replay
+from simtool.profile.profile import load_profile
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle
+from simtool.trace.trace import open_bundle
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))

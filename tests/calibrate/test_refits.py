@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from simtool.calibrate.cost import Cost, Line
-from simtool.calibrate.linear import Observation, fit_cost
-from simtool.calibrate.resample import resamples
+from simtool.calibrate.bootstrap import resamples
+from simtool.calibrate.regression import Observation, fit_cost
+from simtool.profile.cost import Cost, Line
 
 
 def observed(noise, count=400, seed=1):

@@ -8,12 +8,12 @@ import pytest
 
 from simtool.calibrate.fit import calibrate, content_hash
 from simtool.errors import ProfileError, TraceError
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import replace_table
+from simtool.trace.trace import replace_table
 from tests.replay.synthetic import (
     ONE_DEVICE,
     STREAMS,

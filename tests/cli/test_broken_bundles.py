@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
-from simtool.replay.run import Replay, replay
+from simtool.replay.replay import Replay, replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import BundleWriter, open_bundle, replace_table
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import BundleWriter, open_bundle, replace_table
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from simtool.cli.main import run
-from simtool.trace.bundle import open_bundle, write_bundle
+from simtool.trace.trace import open_bundle, write_bundle
 from tests.synthetic import make_bundle
 
 

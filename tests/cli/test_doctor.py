@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from simtool.cli import diagnosis
-from simtool.cli.diagnosis import ABSENT, BROKEN, OK, Check
 from simtool.cli.main import run
+from simtool.cli.shared import diagnosis
+from simtool.cli.shared.diagnosis import ABSENT, BROKEN, OK, Check
 
 
 def _named(checks: list[Check]) -> dict[str, Check]:
@@ -62,7 +62,9 @@ def test_launches_that_block_make_a_recording_worthless(name, monkeypatch):
 
 
 def test_the_command_says_broken_with_status_1(monkeypatch, capsys):
-    monkeypatch.setattr("simtool.cli.doctor.diagnose", lambda _env: [Check("torch", BROKEN, "bad", "mend me")])
+    monkeypatch.setattr(
+        "simtool.cli.commands.traces.doctor.diagnose", lambda _env: [Check("torch", BROKEN, "bad", "mend me")]
+    )
     assert run(["doctor", "--json"]) == 1
     assert json.loads(capsys.readouterr().out)[0]["remedy"] == "mend me"
     assert run(["doctor"]) == 1

@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
-from simtool.engine.session import RunPlan, Session
-from simtool.engine.spec import SamplingConfig
-from simtool.engine.timed_device import TimedDevice, same_durations
+from simtool.engine.devices.spec import SamplingConfig
+from simtool.engine.devices.virtual import TimedDevice, same_durations
+from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle, replace_table
+from simtool.trace.trace import open_bundle, replace_table
 from tests.engine import golden
 from tests.engine.serving import random_prompts, requests, runner
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from simtool.cli.main import run
-from simtool.trace.bundle import open_bundle
+from simtool.trace.trace import open_bundle
 from tests.engine import golden
 
 PAIR = golden.FOLDER / "dspark_b7"

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from simtool.calibrate.fit import calibrate
-from simtool.calibrate.profile import save_profile
 from simtool.cli.main import run
 from simtool.errors import SimtoolError
-from simtool.replay.run import replay
+from simtool.profile.profile import save_profile
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle, write_bundle
+from simtool.trace.trace import open_bundle, write_bundle
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 

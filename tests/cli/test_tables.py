@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from simtool.cli import console
 from simtool.cli.main import run
-from simtool.report.terminal import TextTable, laid_out, table
+from simtool.cli.shared import console
+from simtool.report.terminal.tables import TextTable, laid_out, table
 from tests.synthetic import make_bundle
 
 ARMS = ("static", "this-step", "lag", "lag-overlap", "lag-overlap-index")

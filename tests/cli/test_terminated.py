@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simtool.trace.bundle import BundleWriter, open_bundle
+from simtool.trace.trace import BundleWriter, open_bundle
 from tests.engine import golden
 from tests.trace.small import small_manifest
 

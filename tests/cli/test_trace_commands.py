@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from simtool.cli.main import run
-from simtool.trace.bundle import BundleWriter, open_bundle, write_bundle
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import BundleWriter, open_bundle, write_bundle
 from tests.trace.small import small_manifest, small_tables
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simtool.engine.device import Device
+from simtool.engine.devices.protocol import Device
 
 BLOCK_SIZE = 4
 OBSERVED = ("draft_tokens", "confidence", "draft_prob", "tokens", "accepted")

@@ -10,8 +10,8 @@ from functools import partial
 
 import torch
 
-from simtool.engine.graphs import Forward, Graph, Outputs
-from simtool.engine.rows import Rows
+from simtool.engine.runner.graphs import Forward, Graph, Outputs
+from simtool.engine.runner.rows import Rows
 
 
 class RecomputingGraph:

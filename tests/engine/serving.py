@@ -9,17 +9,17 @@ import random
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from simtool.engine.checkpoint import load_target
-from simtool.engine.engine import Prompt, RunResult, run
-from simtool.engine.recorder import Recorder
-from simtool.engine.reference import target_only
-from simtool.engine.runner import Runner, load_runner
-from simtool.engine.spec import RunnerSpec
-from simtool.engine.timed_device import TimedDevice, same_durations
-from simtool.engine.worker import BlockShape, StepState, Worker
-from simtool.step.batching import BlockPool, Scheduler
+from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.devices.virtual import TimedDevice, same_durations
+from simtool.engine.models.checkpoint import load_target
+from simtool.engine.outcomes.reference import target_only
+from simtool.engine.runner.runner import Runner, load_runner
+from simtool.engine.serving.engine import Prompt, RunResult, run
+from simtool.engine.serving.recorder import Recorder
+from simtool.engine.serving.worker import BlockShape, StepState, Worker
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import BUILT_IN, Placement, with_lag
+from simtool.step.scheduler import BlockPool, Scheduler
 from tests.engine import golden
 
 PLACEMENTS: dict[str, Placement] = {

@@ -7,14 +7,14 @@ import random
 import pytest
 import torch
 
-from simtool.engine.device import open_device
-from simtool.engine.engine import Prompt
-from simtool.engine.session import RunPlan, Session
+from simtool.engine.devices.open import open_device
+from simtool.engine.serving.engine import Prompt
+from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS
-from simtool.trace.bundle import open_bundle
-from simtool.trace.checks import check_bundle
+from simtool.trace.checks.check import check_bundle
+from simtool.trace.trace import open_bundle
 from tests.engine import golden
 from tests.engine.driving import generate
 

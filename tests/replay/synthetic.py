@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from simtool.calibrate.cost import FREE, Cost
-from simtool.calibrate.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
-from simtool.replay.run import Replay
+from simtool.profile.cost import FREE, Cost
+from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.replay.replay import Replay
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import Bundle, write_bundle
 from simtool.trace.frames import make_frame
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import Bundle, write_bundle
 
 ONE_DEVICE = {"prepare": "device", "compute": "device", "copy": "device"}
 STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}

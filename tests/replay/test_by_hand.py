@@ -8,7 +8,7 @@ import dataclasses
 
 import pytest
 
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN

@@ -7,10 +7,10 @@ import sys
 _SCRIPT = """
 import hashlib, tempfile
 from pathlib import Path
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.replay.workload import Workload
-from simtool.step.batching import Request
+from simtool.step.scheduler import Request
 from simtool.step.placement import BUILT_IN
 from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_bundle
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, with_lag

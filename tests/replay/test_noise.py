@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from simtool.calibrate.cost import Cost
-from simtool.calibrate.profile import HostCost, WorkCost
 from simtool.errors import ProfileError
-from simtool.replay.run import replay
+from simtool.profile.cost import Cost
+from simtool.profile.profile import HostCost, WorkCost
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle

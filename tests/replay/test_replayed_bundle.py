@@ -2,12 +2,12 @@
 
 import pytest
 
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario, recorded_controller
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle
-from simtool.trace.checks import check_bundle
+from simtool.trace.checks.check import check_bundle
+from simtool.trace.trace import open_bundle
 from tests.replay.synthetic import ONE_DEVICE, STREAMS, profile_of, random_costs, random_work, source_bundle
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.001), draft_ms=0.5, min_gain=0.01)

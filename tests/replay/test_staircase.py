@@ -11,12 +11,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from simtool.calibrate.linear import Observation, fit_cost
-from simtool.calibrate.profile import WorkCost
-from simtool.replay.run import replay
+from simtool.calibrate.regression import Observation, fit_cost
+from simtool.profile.profile import WorkCost
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
-from simtool.step.buckets import GraphBuckets, make_buckets, pick_bucket
-from simtool.step.features import DecodeShape
+from simtool.step.cost_features import DecodeShape
+from simtool.step.graph_buckets import GraphBuckets, make_buckets, pick_bucket
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN, with_rebinds
 from tests.replay.synthetic import ONE_DEVICE, profile_of, random_costs, random_work, source_bundle

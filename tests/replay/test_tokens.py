@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from simtool.errors import CapacityError, TraceError, UsageError
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, with_lag
-from simtool.trace.bundle import replace_table
+from simtool.trace.trace import replace_table
 from tests.replay.synthetic import Asked, Work, constant_costs, profile_of, random_work, source_bundle
 
 PROFILE = profile_of(constant_costs(pre=10, duration=5))

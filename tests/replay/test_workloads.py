@@ -8,13 +8,13 @@ import pytest
 
 from simtool.analysis.metrics import summarise_bundle
 from simtool.errors import TraceError, UsageError
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.replay.workload import Workload, read_workload, recorded_workload
-from simtool.step.batching import Request
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import replace_table
-from simtool.trace.checks import check_bundle
+from simtool.step.scheduler import Request
+from simtool.trace.checks.check import check_bundle
+from simtool.trace.trace import replace_table
 from tests.replay.synthetic import Asked, Work, constant_costs, profile_of, source_bundle
 
 PROFILE = profile_of(constant_costs(pre=10, device_draft=100, device_sample=20, device_target=200, device_verify=10))

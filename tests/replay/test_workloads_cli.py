@@ -5,12 +5,12 @@ import json
 import polars as pl
 import pytest
 
-from simtool.calibrate.profile import save_profile
 from simtool.cli.main import run
-from simtool.replay.run import replay
+from simtool.profile.profile import save_profile
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import open_bundle, replace_table
+from simtool.trace.trace import open_bundle, replace_table
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]

@@ -5,18 +5,18 @@ import dataclasses
 import polars as pl
 import pytest
 
-from simtool.analysis.answer import answer
-from simtool.analysis.arms import gather_arms
+from simtool.analysis.comparison.arms import gather_arms
+from simtool.analysis.comparison.verdict import answer
 from simtool.analysis.metrics import summarise_bundle
-from simtool.report.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
-from simtool.report.comparison import comparison_points, draw_comparison
-from simtool.report.numbers import NUMBERS
-from simtool.report.path_stack import LATENCY, draw_path_stacks, path_stack
-from simtool.report.prediction import draw_predictions, predictions
-from simtool.report.style import WORK_COLOURS, work_kind
-from simtool.report.timeline import WAIT, draw_timelines, representative_step, step_timeline
+from simtool.report.figures.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
+from simtool.report.figures.comparison import comparison_points, draw_comparison
+from simtool.report.figures.path_stack import LATENCY, draw_path_stacks, path_stack
+from simtool.report.figures.prediction import draw_predictions, predictions
+from simtool.report.figures.style import WORK_COLOURS, work_kind
+from simtool.report.figures.timeline import WAIT, draw_timelines, representative_step, step_timeline
+from simtool.report.terminal.numbers import NUMBERS
 from simtool.step.ops import CATALOGUE
-from simtool.trace.bundle import replace_table
+from simtool.trace.trace import replace_table
 from simtool.units import NS_PER_MS, format_ns
 from tests.synthetic import SL, make_bundle
 

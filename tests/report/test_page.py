@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from simtool.report.build import STAGES, build_page
-from simtool.report.page import render
-from simtool.trace.bundle import write_bundle
+from simtool.report.page.build import STAGES, build_page
+from simtool.report.page.page import render
+from simtool.trace.trace import write_bundle
 
 _COMMAND = "simtool report <x>"
 _CHROMIUM = next(

@@ -2,21 +2,21 @@
 
 import numpy as np
 import polars as pl
+from xllm_2280.figures.loss_map import draw_loss_map, loss_contours, loss_marks
+from xllm_2280.figures.region_map import draw_region_map
+from xllm_2280.losses import LossAxis, LossPoint
+from xllm_2280.regions import Region
 
-from simtool.analysis.arms import Run
-from simtool.analysis.compare import compare
-from simtool.analysis.lag_effect import LagEffect, Persistence
-from simtool.report.break_even import contours, draw_break_even
-from simtool.report.heat_map import draw_heat_map, heat_maps
-from simtool.report.lag_effect import draw_by_position, draw_loss, draw_persistence
-from simtool.report.loss_map import draw_loss_map, loss_contours, loss_marks
-from simtool.report.region_map import draw_region_map
-from simtool.report.tornado import draw_tornado, shown_bars
+from simtool.analysis.comparison.arms import Run
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.staleness import LagEffect, Persistence
+from simtool.report.figures.break_even import contours, draw_break_even
+from simtool.report.figures.heat_map import draw_heat_map, heat_maps
+from simtool.report.figures.sensitivity import draw_tornado, shown_bars
+from simtool.report.figures.staleness import draw_by_position, draw_loss, draw_persistence
 from simtool.study.break_even import BreakEven, Interval
-from simtool.study.cells import Cell, arm_of
-from simtool.study.losses import LossAxis, LossPoint
-from simtool.study.regions import Region
-from simtool.study.tornado import Bar, Tornado
+from simtool.study.runner import Cell, arm_of
+from simtool.study.sensitivity import Bar, Tornado
 
 
 def test_heat_map_leaves_out_the_baseline_and_keeps_holes():

@@ -2,7 +2,7 @@ import pytest
 
 from simtool.errors import PlacementError
 from simtool.step.ops import CATALOGUE, Lane
-from simtool.step.orders import to_toml
+from simtool.step.order_search import to_toml
 from simtool.step.placement import (
     BUILT_IN,
     PREFILL_ORDER,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from simtool.step.controller import LinearPredictor
-from simtool.study.cells import Setting
+from simtool.study.runner import Setting
 from tests.replay.synthetic import Asked, Work, constant_costs, profile_of, source_bundle
 
 COSTS = constant_costs(pre=10, host_decide=100, device_draft=100, device_sample=20, device_target=200, device_verify=10)

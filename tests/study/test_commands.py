@@ -6,11 +6,11 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, load_placement
-from simtool.trace.bundle import replace_table
+from simtool.trace.trace import replace_table
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))

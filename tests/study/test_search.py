@@ -2,15 +2,15 @@
 
 import pytest
 
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.step.orders import legal_orders
+from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN, parse_placement
 from simtool.study.break_even import break_even, interval
-from simtool.study.cells import run_cells
+from simtool.study.runner import run_cells
 from simtool.study.search import candidates, search
-from simtool.study.tornado import count_jobs, tornado
+from simtool.study.sensitivity import count_jobs, tornado
 from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_bundle
 from tests.study.small import COSTS, setting
 

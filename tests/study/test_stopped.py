@@ -7,7 +7,7 @@ from multiprocessing import active_children
 
 import pytest
 
-from simtool.study.cells import _pool
+from simtool.study.runner import _pool
 
 
 def _stopped() -> None:

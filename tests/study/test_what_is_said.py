@@ -6,14 +6,14 @@ import shutil
 
 import pytest
 
-from simtool.calibrate.profile import load_profile, save_profile
 from simtool.cli.main import run
+from simtool.profile.profile import load_profile, save_profile
 from simtool.step.controller import LinearPredictor
-from simtool.step.orders import moves
+from simtool.step.order_search import moves
 from simtool.step.placement import BUILT_IN
-from simtool.study.cells import run_cells
+from simtool.study.runner import run_cells
 from simtool.study.search import BASELINE, candidates, search
-from simtool.study.tornado import tornado
+from simtool.study.sensitivity import tornado
 from tests.study.small import setting
 from tests.study.test_commands import recorded, told
 

@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from simtool.trace.bundle import Bundle, BundleWriter, open_bundle, write_bundle
-from simtool.trace.checks import Finding, Severity, check_bundle
+from simtool.trace.checks.check import Finding, Severity, check_bundle
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import Bundle, BundleWriter, open_bundle, write_bundle
 
 from .small import small_manifest, small_tables
 

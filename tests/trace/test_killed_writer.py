@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from simtool.errors import TraceError
-from simtool.trace.bundle import BundleWriter, open_bundle
+from simtool.trace.trace import BundleWriter, open_bundle
 
 from .small import small_manifest
 
@@ -20,7 +20,7 @@ _ROWS = 50
 _CHILD = f"""
 import os, signal, sys
 from pathlib import Path
-from simtool.trace.bundle import BundleWriter
+from simtool.trace.trace import BundleWriter
 from tests.trace.small import columns_of, small_manifest
 
 path, countdown, flushes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from simtool.replay.run import replay
+from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.bundle import Bundle
-from simtool.trace.checks import Severity, check_bundle
+from simtool.trace.checks.check import Severity, check_bundle
+from simtool.trace.trace import Bundle
 from tests.replay.synthetic import Costs, constant_costs, profile_of, random_costs, random_work, source_bundle
 
 STEADY = constant_costs(pre=1_000, duration=5_000)

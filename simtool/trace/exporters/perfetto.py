@@ -19,7 +19,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
-from simtool.trace.bundle import Bundle
+from simtool.trace.trace import Bundle
 from simtool.units import NS_PER_US
 
 _PID = 1

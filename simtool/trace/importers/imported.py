@@ -8,8 +8,8 @@ from pathlib import Path
 
 import polars as pl
 
-from simtool.trace.bundle import Bundle, write_bundle
 from simtool.trace.manifest import Manifest
+from simtool.trace.trace import Bundle, write_bundle
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from simtool.errors import TraceError
-from simtool.step.batching import Request
+from simtool.step.scheduler import Request
 from simtool.trace.importers.ledger import Ledger
 from simtool.units import NS_PER_MS, NS_PER_S
 

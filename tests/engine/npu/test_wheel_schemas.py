@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from simtool.engine.npu_ops import OPS, READ_FROM, NpuOp
+from simtool.engine.runner.npu.ops import OPS, READ_FROM, NpuOp
 
 RECORDED = Path(__file__).with_name("schemas.txt")
 EACH_OP = pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)

@@ -10,13 +10,13 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from simtool.engine import npu_layers
-from simtool.engine.checkpoint import load_draft, load_target
-from simtool.engine.draft import DraftConfig, DraftModel
-from simtool.engine.kv_cache import KVCache
-from simtool.engine.npu_attention import NpuKernels
-from simtool.engine.rows import Rows
-from simtool.engine.target import TargetConfig, TargetModel
+from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.models.draft import DraftConfig, DraftModel
+from simtool.engine.models.target import TargetConfig, TargetModel
+from simtool.engine.runner.kv_cache import KVCache
+from simtool.engine.runner.npu import layers as npu_layers
+from simtool.engine.runner.npu.attention import NpuKernels
+from simtool.engine.runner.rows import Rows
 from tests.engine import golden
 
 PAGES = 6

@@ -1,0 +1,107 @@
+"""`simtool answers`: the questions of the pull request, answered from live bundles."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli.options import Bundles, ForceFlag, JsonFlag, check_output
+from simtool.cli.shared import console, study
+from simtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from xllm_2280.answers import TraceAnswers
+
+
+def answers(
+    bundles: Bundles,
+    out: Annotated[Path, typer.Option(help="The document (Markdown).")] = Path("docs/answers.md"),
+    page: Annotated[Path | None, typer.Option(help="Also write the figures as an HTML page.")] = None,
+    profiles: Annotated[Path, typer.Option(help="Folder for the profiles that the answers use.")]
+    = Path("models/profiles"),
+    figures: Annotated[Path | None, typer.Option(help="TOML of published figures, for one more machine.")] = None,
+    concurrency: Annotated[str, typer.Option(help="Requests at once.")] = "1,8,32,64",
+    waves: Annotated[int, typer.Option(help="Requests that each slot serves.")] = 2,
+    seeds: Annotated[int, typer.Option(help="Replays of each setting, each with its own noise and refitted costs; 2 or "
+                                            "more, for the intervals.")] = 8,
+    noise_only: study.NoiseOnly = False,
+    stale_loss: Annotated[str, typer.Option(help="Shares of accepted drafts that stale decisions are made to lose, for "
+                                                 "the axis of acceptance loss.")] = "0.05,0.1,0.2,0.4",
+    jobs: study.Jobs = None,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Replay live bundles on several machines and write what the pull request's claims come to, with intervals.
+
+    Bundles of one algorithm and SL are calibrated together; the one with most outcomes is replayed.
+    """
+    if seeds < 2:
+        raise UsageError(f"--seeds {seeds}: an interval needs 2 or more")
+    for path in (out, page):
+        if path is not None:
+            check_output(path, force=force)
+    from simtool.cli.commands.replays.compare import open_all
+    from xllm_2280.answers import Plan, answer_traces, group_traces
+
+    concurrencies = tuple(sorted(study.numbers(concurrency, 1)))
+    plan = Plan(
+        concurrencies,
+        _ends(concurrencies),
+        waves=waves,
+        seeds=seeds,
+        fit_error=not noise_only,
+        losses=_losses(stale_loss),
+        processes=study.processes(jobs),
+    )
+    groups = group_traces(open_all(bundles))
+    if not groups:
+        raise UsageError("none of the bundles is a live recording; record some first")
+    today = date.today().isoformat()
+    found = [answer_traces(group, figures, today, plan, console.note) for group in groups]
+    written = _write(found, out, page, profiles)
+    if json:
+        console.emit_json({"written": [str(path) for path in written]})
+    else:
+        print(f"wrote {', '.join(map(str, written))}")
+
+
+def _losses(text: str) -> tuple[float, ...]:
+    losses = tuple(sorted(study.shares(text)))
+    if not losses[0]:
+        raise UsageError(f"--stale-loss {text}: no loss is always among them; expected shares above 0")
+    return losses
+
+
+def _ends(concurrencies: Sequence[int]) -> tuple[int, ...]:
+    """The smallest concurrency and, as the pull request measured at 32, the largest that is not above it."""
+    moderate = [c for c in concurrencies if c <= 32] or list(concurrencies)
+    return tuple(dict.fromkeys((moderate[0], moderate[-1])))
+
+
+def _write(found: Sequence[TraceAnswers], out: Path, page: Path | None, profiles: Path) -> list[Path]:
+    from simtool.profile.profile import save_profile
+    from xllm_2280.page.document import document
+
+    written = []
+    for machine in {m.profile.name: m for each in found for m in each.machines}.values():
+        path = profiles / f"{machine.profile.name}.json"
+        save_profile(machine.profile, path)
+        written.append(path)
+    rebuilt_by = shlex.join(["simtool", *sys.argv[1:]])
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(document(found, rebuilt_by))
+    written.append(out)
+    if page is not None:
+        from simtool.report.page.page import render
+        from xllm_2280.page.page import answers_page
+
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text(render(answers_page(found, rebuilt_by)))
+        written.append(page)
+    return written

@@ -1,0 +1,60 @@
+"""The machines that the answers are given for: the one recorded, that one out of balance either way, and the NPU of
+the pull request as far as published figures tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from simtool.calibrate.fit import REFITS, calibrate
+from simtool.profile.cost import Cost
+from simtool.profile.profile import Profile
+from simtool.profile.proxies import completed
+from simtool.profile.published import constructed_profile
+from simtool.study.full_batch import workload
+from simtool.study.runner import Setting
+from simtool.trace.trace import Bundle
+from xllm_2280.balance import balanced, host_over_device
+
+#: Host time over device time of a step, by the name of the machine that is given this balance.
+BALANCES = {"device-bound": 0.1, "host-bound": 2.0}
+_CONCURRENCY = 8  # at which the balance is set
+_RESIDUALS = 512  # kept of each cost, so that a profile stays a small file
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A profile, what it stands for, and host time over device time of a step at concurrency 8."""
+
+    profile: Profile
+    what: str
+    balance: float
+
+
+def machines(bundles: Sequence[Bundle], source: Bundle, figures: Path | None, created: str) -> list[Machine]:
+    """Calibrate the recorded machine from live bundles of one SL, and derive the others from it.
+
+    figures: TOML of published figures for one more machine. created: ISO date.
+    """
+    sl = source.manifest.sl
+    costs = calibrate(bundles, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
+    measured = completed(costs).each_cost(_cut)
+    setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
+    found = [Machine(measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
+    for name, ratio in BALANCES.items():
+        profile = balanced(setting, ratio, f"{name}-sl{sl}")
+        found.append(Machine(profile, profile.provenance.changes[-1], _ratio(setting, profile)))
+    if figures is not None:
+        profile = constructed_profile(figures, created)
+        found.append(Machine(profile, profile.device_name, _ratio(setting, profile)))
+    return found
+
+
+def _ratio(setting: Setting, profile: Profile) -> float:
+    return host_over_device(replace(setting, profile=profile))
+
+
+def _cut(cost: Cost) -> Cost:
+    return replace(cost, residuals_ns=cost.residuals_ns[-_RESIDUALS:])

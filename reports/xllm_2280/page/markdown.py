@@ -1,0 +1,52 @@
+"""Tables, intervals and commands in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simtool.analysis.comparison.compare import Comparison
+from simtool.study.break_even import Interval
+from simtool.study.runner import Setting
+from simtool.units import NS_PER_US
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; the first column is text, the others are right-aligned."""
+    lines = [_line(heads), _line(["---", *["---:"] * (len(heads) - 1)]), *map(_line, rows)]
+    return "\n".join(lines) + "\n"
+
+
+def command(*lines: str) -> str:
+    """Return command lines as a code block."""
+    return "```\n" + "\n".join(lines) + "\n```\n"
+
+
+def percent(comparison: Comparison) -> str:
+    """Return a gain with its interval."""
+    low, high = ((bound - 1) * 100 for bound in (comparison.low, comparison.high))
+    return f"{(comparison.ratio - 1) * 100:+.2f} % ({low:+.2f} to {high:+.2f})"
+
+
+def microseconds(found: Interval) -> str:
+    """Return a time in us with its interval; found: in ns."""
+    mean = f"{found.mean / NS_PER_US:+.1f}"
+    if found.low is None or found.high is None:
+        return f"{mean} us"
+    return f"{mean} us ({found.low / NS_PER_US:+.1f} to {found.high / NS_PER_US:+.1f})"
+
+
+def share(found: Interval) -> str:
+    """Return a share in percent with its interval."""
+    if found.low is None or found.high is None:
+        return f"{found.mean:+.2%}"
+    return f"{found.mean:+.2%} ({found.low:+.2%} to {found.high:+.2%})"
+
+
+def trace_options(setting: Setting, waves: int) -> str:
+    """Return the part of a command that names a setting's trace, costs and noise."""
+    seeds = f" --seeds {len(setting.seeds)}"
+    return f"{setting.source.path} --profile models/profiles/{setting.profile.name}.json --waves {waves}{seeds}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,1 @@
+"""Which arm is faster: runs gathered into arms, compared, and the verdict in words."""

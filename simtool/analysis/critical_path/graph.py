@@ -1,0 +1,127 @@
+"""What waited for what: edges from work that had to be ready to the work that could then start.
+
+Program order on the host, order on an executor, a launch to its device work, an op's device work in launch order,
+device work to the device work that needs its data (the op catalogue's needs and gives), and device work to the host
+segment that waited for it. Edges stay inside a step and point from earlier nodes to later ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simtool.analysis.critical_path.nodes import Nodes
+from simtool.analysis.critical_path.pieces import Ints
+from simtool.step.ops import CATALOGUE
+
+_Pairs = tuple[Ints, Ints]
+_NONE = -1
+
+
+@dataclass(frozen=True)
+class Graph:
+    """node, before, ready_ns: [edges]. ready_ns: when `before` was ready, at most the node's start.
+
+    binding, bound_ns: [nodes], the edge source that was ready last (-1: none) and when it was.
+    """
+
+    nodes: Nodes
+    node: Ints
+    before: Ints
+    ready_ns: Ints
+    binding: Ints
+    bound_ns: Ints
+
+
+def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> Graph:
+    """Build the graph. executors: lane -> what runs it, one at a time in order; lanes not named run by themselves."""
+    pairs = list(_Edges(nodes, executors).all())
+    node, before = (np.concatenate(side) for side in zip(*pairs, strict=True))
+    ready_ns = np.minimum(nodes.end_ns[before], nodes.start_ns[node])
+    binding, bound_ns = np.full(len(nodes), _NONE), np.full(len(nodes), ready_ns.min(initial=0))
+    np.maximum.at(bound_ns, node, ready_ns)
+    latest = np.flatnonzero(ready_ns == bound_ns[node])[::-1]
+    binding[node[latest]] = before[latest]  # of several, the first edge is written last
+    return Graph(nodes, node, before, ready_ns, binding, bound_ns)
+
+
+class _Edges:
+    """Finds the edges of each kind; of edges that tie, those found first bind."""
+
+    def __init__(self, nodes: Nodes, executors: Mapping[str, str]) -> None:
+        self._nodes = nodes
+        names = [executors.get(lane, lane) for lane in nodes.names.lanes]
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+        executor = np.array([numbers[name] for name in names], np.int64)[nodes.lane]
+        works = np.flatnonzero(~nodes.on_host)
+        self._works = works
+        self._queues = [works[np.flatnonzero(executor[works] == number)] for number in numbers.values()]
+        self._launching = np.flatnonzero(nodes.on_host & ~nodes.resumed)
+        self._by_flow = works[np.argsort(nodes.flow[works], kind="stable")]
+        flows = np.arange(nodes.flow.max(initial=-1) + 2)
+        self._first_of_flow = np.searchsorted(nodes.flow[self._by_flow], flows)  # places in _by_flow, and their end
+
+    def all(self) -> Iterator[_Pairs]:
+        """Yield (node, before) arrays."""
+        hosts, resumed = np.flatnonzero(self._nodes.on_host), np.flatnonzero(self._nodes.resumed)
+        for queue in self._queues:
+            yield self._in_a_row(queue, self._nodes.step)
+        yield self._in_a_row(self._by_flow, self._nodes.flow)
+        launches = self._launches()
+        yield from self._data(*launches)
+        yield launches
+        waited = self._works_of(resumed, self._nodes.flow[resumed])
+        yield waited
+        has_works = np.zeros(len(self._nodes), bool)
+        has_works[waited[0]] = True
+        alone = resumed[np.flatnonzero(~has_works[resumed])]
+        for queue in self._queues:
+            yield self._previous(alone, queue)
+        yield self._in_a_row(hosts, self._nodes.step)
+
+    def _in_a_row(self, nodes: Ints, group: Ints) -> _Pairs:
+        """Pair each node with the one before it in this row, where both are of one group."""
+        same = np.flatnonzero(group[nodes[1:]] == group[nodes[:-1]])
+        return nodes[same + 1], nodes[same]
+
+    def _previous(self, nodes: Ints, among: Ints) -> _Pairs:
+        """Pair each node with the latest one before it in the same step; both sorted."""
+        place = np.searchsorted(among, nodes) - 1
+        some = np.flatnonzero(place >= 0)
+        nodes, before = nodes[some], among[place[some]]
+        same = np.flatnonzero(self._nodes.step[nodes] == self._nodes.step[before])
+        return nodes[same], before[same]
+
+    def _launches(self) -> _Pairs:
+        """Pair device work with the host segment that launched it: the latest of its flow."""
+        flow, size = self._nodes.flow, len(self._nodes)
+        by_flow = self._launching[np.argsort(flow[self._launching], kind="stable")]
+        place = np.searchsorted(flow[by_flow] * size + by_flow, flow[self._works] * size + self._works) - 1
+        some = np.flatnonzero(place >= 0)
+        works, found = self._works[some], by_flow[place[some]]
+        same = np.flatnonzero(flow[works] == flow[found])
+        return works[same], found[same]
+
+    def _data(self, works: Ints, launched_by: Ints) -> Iterator[_Pairs]:
+        """Pair device work with the work of whichever op gave what its op needs, need by need."""
+        ops = [CATALOGUE.get(name) for name in self._nodes.names.ops]
+        needed = [op.needs if op else () for op in ops]
+        asking_op, giving_op = self._nodes.op[launched_by], self._nodes.op[self._launching]
+        for place in range(max(map(len, needed), default=0)):
+            for datum in dict.fromkeys(needs[place] for needs in needed if len(needs) > place):
+                asks = np.array([needs[place : place + 1] == (datum,) for needs in needed])
+                gives = np.array([op is not None and datum in op.gives for op in ops])
+                asking, giving = np.flatnonzero(asks[asking_op]), np.flatnonzero(gives[giving_op])
+                served, givers = self._previous(works[asking], self._launching[giving])
+                yield self._works_of(served, self._nodes.flow[givers])
+
+    def _works_of(self, nodes: Ints, flows: Ints) -> _Pairs:
+        """Pair each node with every earlier piece of device work of a flow."""
+        low, counts = self._first_of_flow[flows], self._first_of_flow[flows + 1] - self._first_of_flow[flows]
+        opens = np.cumsum(counts) - counts
+        nodes = np.repeat(nodes, counts)
+        before = self._by_flow[np.repeat(low - opens, counts) + np.arange(len(nodes))]
+        earlier = np.flatnonzero(before < nodes)
+        return nodes[earlier], before[earlier]

@@ -1,0 +1,70 @@
+"""The pieces of many steps as nodes: host segments and device work, in an order in which every wait looks back.
+
+A blocking host op is two segments, up to its wait and after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simtool.analysis.critical_path.pieces import Flags, Ints, Names, Pieces
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """All arrays: [nodes], sorted by step, start, flow; at a tie a launch, its work, the segment that waited for it.
+
+    step: place in the block's steps. op, lane: places in `names`. flow: numbers (step, flow) pairs.
+    resumed: the host segment after a wait. start_ns, end_ns: ns.
+    """
+
+    names: Names
+    step: Ints
+    op: Ints
+    lane: Ints
+    flow: Ints
+    start_ns: Ints
+    end_ns: Ints
+    on_host: Flags
+    resumed: Flags
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    def owners(self, node: Ints) -> tuple[Ints, Ints]:
+        """Return op and lane of each node; of -1, what nobody did."""
+        nobody = (self.names.nobody, self.names.host)
+        op, lane = (np.append(of, last)[node] for of, last in zip((self.op, self.lane), nobody, strict=True))
+        return op, lane
+
+
+def make_nodes(pieces: Pieces) -> Nodes:
+    """Make the nodes of one block."""
+    again = np.flatnonzero(pieces.waited)
+    piece = np.append(np.arange(len(pieces.step)), again)
+    resumed = np.arange(len(piece)) >= len(pieces.step)
+    start_ns = np.append(pieces.start_ns, pieces.resumed_ns[again])
+    end_ns = np.append(pieces.paused_ns, pieces.end_ns[again])
+    step, flow, on_host = pieces.step[piece], _flows(pieces)[piece], (pieces.lane == pieces.names.host)[piece]
+    rank = np.where(resumed, 2, np.where(on_host, 0, 1))
+    order = np.lexsort((flow * 3 + rank, start_ns, step))
+    piece, start_ns = piece[order], start_ns[order]
+    return Nodes(
+        names=pieces.names,
+        step=step[order],
+        op=pieces.op[piece],
+        lane=pieces.lane[piece],
+        flow=flow[order],
+        start_ns=start_ns,
+        end_ns=np.maximum(start_ns, end_ns[order]),
+        on_host=on_host[order],
+        resumed=resumed[order],
+    )
+
+
+def _flows(pieces: Pieces) -> Ints:
+    """Number the flows of each step; pieces are sorted by both."""
+    step, flow = pieces.step, pieces.flow
+    return np.cumsum(np.append(False, (step[1:] != step[:-1]) | (flow[1:] != flow[:-1])))[: len(step)]

@@ -1,0 +1,135 @@
+"""What a lag costs in acceptance: per position and per prompt kind, and how long a confidence stays worth reading.
+
+Greedy decoding emits the same tokens at every lag, so a request that loses acceptance needs more steps for them:
+loss = 1 - steps at lag 0 / steps at the lag. Requests are independent, hence the interval: resampled requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from simtool.analysis.confidence import Blocks, auc
+from simtool.errors import TraceError
+from simtool.trace.trace import Bundle
+
+_RESAMPLES = 2000
+_INTERVAL = (0.025, 0.975)
+ALL = "all"
+
+
+@dataclass(frozen=True)
+class LagEffect:
+    """One lag, one prompt kind ("all": every request).
+
+    loss, low, high: share of acceptance length lost against lag 0, and its 95 % interval over requests.
+    offered_at[k-1], accepted_at[k-1]: sequence-steps that offered, accepted their k-th draft, of sequence_steps.
+    unfresh: sequence-steps verified at full width for want of a confidence old enough; a request has `lag` of them,
+    so that a short output hides part of what its lag costs.
+    """
+
+    lag: int
+    kind: str
+    requests: int
+    sequence_steps: int
+    unfresh: int
+    acceptance_length: float
+    acceptance_rate: float | None
+    loss: float
+    low: float
+    high: float
+    offered_at: tuple[int, ...]
+    accepted_at: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Persistence:
+    """Blocks `distance` steps apart in a request: correlation of the expected accepted drafts, of each position's
+    confidence, and how well the older forecast ranks the newer block's outcomes (AUC by position); None: undefined.
+    """
+
+    distance: int
+    pairs: int
+    correlation: float | None
+    by_position: tuple[float | None, ...]
+    auc: tuple[float | None, ...]
+
+
+def lag_effects(bundles: Mapping[int, Bundle], seed: int = 0) -> list[LagEffect]:
+    """Compare runs of the same requests at several lags; bundles: by lag, lag 0 among them.
+
+    Raises TraceError when lag 0 is missing. The seed is the bootstrap's.
+    """
+    if 0 not in bundles:
+        raise TraceError(f"lags {sorted(bundles)} without lag 0; there is nothing to compare them with")
+    base = _steps_by_request(bundles[0])
+    drafts = bundles[0].manifest.sl
+    found = []
+    for lag, bundle in sorted(bundles.items()):
+        joined = base.join(_steps_by_request(bundle), on=["request_id", "kind"], suffix="_lagged").sort("request_id")
+        rows = bundle.table("rows").join(joined.select("request_id", "kind"), on="request_id")
+        kinds = sorted(kind for kind in set(joined["kind"].to_list()) if kind is not None)
+        for kind in (ALL, *kinds):
+            mine = pl.lit(True) if kind == ALL else pl.col("kind") == kind
+            found.append(_effect(lag, kind, joined.filter(mine), rows.filter(mine), drafts, seed))
+    return found
+
+
+def persistence(blocks: Blocks, distance: int) -> Persistence:
+    """Compare each block with the one `distance` steps before it in the same request."""
+    same = blocks.request[distance:] == blocks.request[:-distance]
+    forecast, confidence = blocks.forecast, blocks.confidence
+    old, new = slice(None, -distance), slice(distance, None)
+    match, offered = blocks.match_run[new], blocks.offered[new]
+    ranked = []
+    for k in range(1, blocks.positions + 1):
+        judged = same & (offered >= k)
+        ranked.append(auc(forecast[old][judged, k - 1], match[judged] >= k))
+    return Persistence(
+        distance,
+        int(same.sum()),
+        _correlation(forecast[old].sum(axis=1)[same], forecast[new].sum(axis=1)[same]),
+        tuple(_correlation(confidence[old][same, k], confidence[new][same, k]) for k in range(blocks.positions)),
+        tuple(ranked),
+    )
+
+
+def _steps_by_request(bundle: Bundle) -> pl.DataFrame:
+    requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null()).select("request_id", "kind")
+    steps = bundle.table("rows").group_by("request_id").agg(steps=pl.len().cast(pl.Int64))
+    return requests.join(steps, on="request_id")
+
+
+def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts: int, seed: int) -> LagEffect:
+    fresh, lagged = steps["steps"].to_numpy(), steps["steps_lagged"].to_numpy()
+    draws = np.random.default_rng(seed).integers(0, len(fresh), size=(_RESAMPLES, len(fresh)))
+    low, high = np.quantile(1 - fresh[draws].sum(axis=1) / lagged[draws].sum(axis=1), _INTERVAL)
+    offered, accepted = int(rows["prefix_len"].sum()), int(rows["accepted"].sum())
+    return LagEffect(
+        lag,
+        kind,
+        steps.height,
+        rows.height,
+        int((~rows["fresh"]).sum()),
+        accepted / rows.height + 1,
+        accepted / offered if offered else None,
+        float(1 - fresh.sum() / lagged.sum()),
+        float(low),
+        float(high),
+        _at_least(rows["prefix_len"], drafts),
+        _at_least(rows["accepted"], drafts),
+    )
+
+
+def _at_least(values: pl.Series, drafts: int) -> tuple[int, ...]:
+    return tuple(int((values >= k).sum()) for k in range(1, drafts + 1))
+
+
+def _correlation(one: NDArray[np.float64], other: NDArray[np.float64]) -> float | None:
+    if len(one) < 3 or not one.std() or not other.std():
+        return None
+    return float(np.corrcoef(one, other)[0, 1])

@@ -1,0 +1,147 @@
+"""Fit a cost to observed durations: non-negative least squares that keeps the mean and shrugs off outliers.
+
+The first pass fits every observation. Each further pass fits again with every observation pulled to within Tukey's
+far-out fence (three interquartile ranges) of the line before, until the line stays, so that a preempted op cannot
+tilt the slopes (winsorised residuals; Huber, Robust Statistics, 1981, section 7.8). The intercept then moves until
+the mean residual over ALL observations is zero: throughput depends on means, so what the outliers cost must stay in
+the prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from simtool.calibrate.bootstrap import Resample
+from simtool.profile.cost import Cost, Line, Quality
+from simtool.step.idle_effects import HISTORY
+
+_FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
+_PASSES = 30
+_BLOCK = 16  # consecutive observations kept together when every second block is held out
+_MIN_HELD_OUT = 8
+_MAX_RESIDUALS = 2048
+_HALF_NS = 0.5
+
+_Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One measured duration (or offset), and the features and the start of the step that it was measured in."""
+
+    value_ns: int
+    features: Mapping[str, float]
+    step_start_ns: int = 0
+
+
+def fit_cost(observations: Sequence[Observation], features: Sequence[str], resamples: Sequence[Resample] = ()) -> Cost:
+    """Return the cost of work whose duration grows with `features`; needs one observation or more, in time order.
+
+    resamples: what to fit again, for the cost's refits. A feature that never varied cannot be told from the intercept:
+    its share stays there, and `ranges` says so. History has no range: it is bounded, and no size to extrapolate in.
+    """
+    values = np.array([observation.value_ns for observation in observations], dtype=np.float64)
+    columns = np.array([[o.features[name] for name in features] for o in observations], dtype=np.float64)
+    columns = columns.reshape(len(values), len(features))
+    line = fit_line(columns, values)
+    residuals = values - _predict(columns, line)
+    refits = [_refit(observations, columns, values, line, resample) for resample in resamples]
+    whole, *lines = (_line(each, features, columns) for each in (line, *refits))
+    return Cost(
+        whole.intercept_ns,
+        whole.per_feature_ns,
+        _centred(residuals[-_MAX_RESIDUALS:]),
+        {n: (float(c.min()), float(c.max())) for n, c in zip(features, columns.T, strict=True) if n not in HISTORY},
+        _quality(columns, values, residuals),
+        tuple(lines),
+    )
+
+
+def fit_line(columns: _Reals, values: _Reals) -> _Reals:
+    """Return [intercept, slopes...] of the line described above; columns: [n, k], values: [n].
+
+    No slope is below zero; that of a column which never varies is zero.
+    """
+    varies = np.ptp(columns, axis=0) > 0
+    line = np.zeros(columns.shape[1] + 1)
+    if not varies.any():
+        line[0] = values.mean()
+        return line
+    used = columns[:, varies]
+    fitted = _winsorised(used, values)
+    fitted[0] = max(fitted[0] + (values - _predict(used, fitted)).mean(), 0.0)
+    line[np.concatenate([[True], varies])] = fitted
+    return line
+
+
+def fit_nonnegative(columns: _Reals, values: _Reals) -> _Reals:
+    """Return [intercept, slopes...], none below zero, of the least-squares line; columns: [n, k], values: [n]."""
+    design = np.column_stack([np.ones(len(values)), columns])
+    scale = np.maximum(design.max(axis=0), 1e-300)  # nnls picks columns by gradient, so they must be of one size
+    return np.asarray(nnls(design / scale, values)[0] / scale, dtype=np.float64)
+
+
+def _centred(residuals: _Reals) -> tuple[int, ...]:
+    """Whole ns with mean zero, so that noise moves no mean, even where only the last ones are kept."""
+    return tuple(int(residual) for residual in np.rint(residuals - residuals.mean()))
+
+
+def _winsorised(columns: _Reals, values: _Reals) -> _Reals:
+    line = fit_nonnegative(columns, values)
+    for _ in range(_PASSES):
+        before, predicted = line, _predict(columns, line)
+        low, high = np.quantile(values - predicted, (0.25, 0.75))
+        reach = _FENCE_IQR * (high - low)
+        pulled = np.clip(values, predicted + low - reach, predicted + high + reach)
+        line = fit_nonnegative(columns, pulled)
+        if np.allclose(line, before, rtol=1e-6, atol=0.0):
+            break
+    return line
+
+
+def _refit(
+    observations: Sequence[Observation], columns: _Reals, values: _Reals, line: _Reals, resample: Resample
+) -> _Reals:
+    """The line of a resample; the whole recording's where the resample drew none of these observations."""
+    times = resample.times_drawn(observation.step_start_ns for observation in observations)
+    if not times.any():
+        return line
+    return fit_line(np.repeat(columns, times, axis=0), np.repeat(values, times))
+
+
+def _line(fitted: _Reals, features: Sequence[str], columns: _Reals) -> Line:
+    slopes = zip(features, fitted[1:], columns.T, strict=True)
+    return Line(float(fitted[0]), {name: float(slope) for name, slope, column in slopes if _seen(slope, column)})
+
+
+def _seen(slope: float, column: _Reals) -> bool:
+    """Whether a slope ever makes half a nanosecond; less is rounding in the fit."""
+    return float(slope * column.max()) >= _HALF_NS
+
+
+def _predict(columns: _Reals, line: _Reals) -> _Reals:
+    return np.asarray(line[0] + columns @ line[1:], dtype=np.float64)
+
+
+def _quality(columns: _Reals, values: _Reals, residuals: _Reals) -> Quality:
+    spread = float(((values - values.mean()) ** 2).sum())
+    r2 = 1.0 - float((residuals**2).sum()) / spread if spread > 0 else None
+    p50, p99 = np.quantile(values, (0.5, 0.99))
+    error, bias = _held_out(columns, values)
+    return Quality(len(values), float(values.mean()), float(p50), float(p99), r2, error, bias)
+
+
+def _held_out(columns: _Reals, values: _Reals) -> tuple[float | None, float | None]:
+    """Fit on every second block of consecutive observations, judge on the others."""
+    block = max(1, min(_BLOCK, len(values) // 4))
+    judged = np.arange(len(values)) // block % 2 == 1
+    mean = abs(float(values[judged].mean())) if judged.any() else 0.0
+    if judged.sum() < _MIN_HELD_OUT or mean == 0:
+        return None, None
+    errors = values[judged] - _predict(columns[judged], fit_line(columns[~judged], values[~judged]))
+    return float(np.abs(errors).mean()) / mean, float(errors.mean()) / mean

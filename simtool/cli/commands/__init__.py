@@ -1,0 +1,1 @@
+"""One command a file, in rooms of what they are about."""

@@ -1,0 +1,1 @@
+"""Commands from a trace to an answer: calibrate, replay, validate, compare, report."""

@@ -1,0 +1,82 @@
+"""`simtool compare`: which arm is faster, by how much, and whether that can be told."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from simtool.cli.options import FINDING, Bundles, JsonFlag, check_distinct
+from simtool.cli.shared import console
+from simtool.cli.shared.opening import open_sound
+from simtool.cli.shared.summary import print_summaries
+from simtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from simtool.analysis.comparison.verdict import Answer
+    from simtool.trace.trace import Bundle
+
+Baseline = Annotated[
+    str | None, typer.Option(help="Placement to judge against; default: this-step, else static, else the first.")
+]
+
+
+def compare(
+    bundles: Bundles,
+    baseline: Baseline = None,
+    metric: Annotated[
+        Literal["tokens_per_s", "step_time"], typer.Option(help="What to compare, at full occupancy.")
+    ] = "tokens_per_s",
+    json: JsonFlag = False,
+) -> None:
+    """Compare two or more bundles with 95 % intervals; runs of one setting are repetitions, paired in the order given.
+
+    Exit 1 when the bundles are not alike enough to compare: other models or seeds, unequal greedy outputs.
+    """
+    from simtool.analysis.comparison.arms import differences, gather_arms
+    from simtool.analysis.comparison.compare import Metric
+    from simtool.analysis.comparison.verdict import answer
+
+    opened = open_all(bundles)
+    if len(opened) < 2:
+        raise UsageError(f"{len(opened)} bundle given; give two or more to compare")
+    arms = gather_arms(opened)
+    for run in (run for arm in arms for run in arm.runs):
+        if not len(run.tokens):
+            raise UsageError(f"{run.name}: holds no decode step to compare; give a recording or a replay of one")
+    answers = answer(arms, Metric(metric), baseline)
+    findings = differences(opened)
+    if json:
+        console.emit_json({"groups": [_as_json(each) for each in answers], "findings": findings})
+    else:
+        print_summaries(opened, json=False)
+        _print(answers)
+        for finding in findings:
+            console.note(f"finding: {finding}")
+    if findings:
+        raise typer.Exit(FINDING)
+
+
+def open_all(paths: list[Path]) -> list[Bundle]:
+    """Open bundles; one given twice, which would count as a repetition, or a broken one is refused."""
+    check_distinct(paths)
+    return [open_sound(path) for path in paths]
+
+
+def _as_json(answer: Answer) -> dict[str, object]:
+    rows = [{**asdict(each), "resolved": each.resolved, "verdict": each.verdict} for each in answer.comparisons]
+    return {"group": answer.group, "baseline": answer.baseline.label, "headline": answer.headline, "comparisons": rows}
+
+
+def _print(answers: list[Answer]) -> None:
+    for each in answers:
+        console.say(each.headline, style="bold")
+        said = [comparison for comparison in each.comparisons if comparison.verdict in each.headline]
+        for comparison in said:
+            console.say(f"    {comparison.method}")
+        for comparison in each.comparisons:
+            if comparison not in said:
+                console.say(f"  {comparison.verdict}")
+                console.say(f"    {comparison.method}")

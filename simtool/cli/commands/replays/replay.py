@@ -1,0 +1,209 @@
+"""`simtool replay`: a recorded bundle under other placements, at calibrated costs, or other requests with its luck."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
+
+import typer
+
+from simtool.cli.options import ForceFlag, JsonFlag, check_controller
+from simtool.cli.shared import console
+from simtool.cli.shared.costs import costs_for
+from simtool.cli.shared.opening import open_sound
+from simtool.cli.shared.replaying import Outputs, Replays, report
+from simtool.cli.shared.summary import arrived_over_time
+from simtool.errors import UsageError
+from simtool.step.placement import PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
+
+if TYPE_CHECKING:
+    from simtool.profile.profile import Profile
+    from simtool.replay.scenario import Arrivals, Scenario
+    from simtool.replay.workload import Workload
+    from simtool.step.controller import ControllerSettings
+    from simtool.trace.trace import Bundle
+
+_ALL = "all"
+
+
+def replay(
+    trace: Annotated[Path, typer.Argument(help="The bundle whose requests and outcomes are replayed.")],
+    policy: Annotated[list[str], typer.Option(help="A placement's name, a .toml file, or all (the four arms of the "
+                                                   "pull request); may be repeated.")],
+    profile: Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")] = None,
+    change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if: decide=0, "
+                      "fill_varlen=x0.5, build_varlen=+200us, device.target=4ms. May be repeated.")] = None,
+    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for those of the placements that "
+                         "have a lag.")] = None,
+    predictor: Annotated[str | None, typer.Option(help="Whose validate-time predictor the controller uses: trace, "
+                         "profile or none; default: the trace's, or the profile's when it has none.")] = None,
+    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default: the trace's "
+                                                        "(0 as in xLLM, unless recorded otherwise).")] = None,
+    min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
+                                                        "trace's.")] = None,
+    requests: Annotated[Path | None, typer.Option(help="Serve the requests of this trace (Azure CSV, Mooncake JSON "
+                         "lines), with outcomes bootstrapped by request from the bundle.")] = None,
+    num_requests: Annotated[int | None, typer.Option(help="The first so many of --requests; default: all.")] = None,
+    arrivals: Annotated[str | None, typer.Option(help="closed, trace, trace:RATE (that spacing, at so many requests a "
+                         "second), or poisson:RATE; default: closed, with --requests trace.")] = None,
+    outcomes: Annotated[Literal["strict", "resample"], typer.Option(help="strict: refuse an anchor that the trace "
+                         "lacks; resample: substitute a near one, and say how many.")] = "strict",
+    noise: Annotated[Literal["none", "residual"], typer.Option(help="residual: resampled fit residuals, alike under "
+                         "every placement.")] = "none",
+    seed: Annotated[int | None, typer.Option(help="Seed of noise, Poisson arrivals and bootstrapped outcomes; default "
+                                                  "0.")] = None,
+    seeds: Annotated[int, typer.Option(help="Replays of each placement, under so many seeds from --seed on: gives "
+                                            "intervals.")] = 1,
+    kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: the trace's, grown with the "
+                                                       "concurrency.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the replayed bundles, one each, named after trace, "
+                                                  "placement and seed; default: nothing is written.")] = None,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Run the recorded requests again on the simulated machine, in another order, and print what it buys."""
+    placements, chosen = _placements(policy, lag), _seeds(seed, seeds)
+    check_controller(placements, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
+    outputs = Outputs(out, trace.name, chosen, force) if out else None
+    if outputs:
+        outputs.check(placements)
+    from simtool.profile.whatif import check_effect
+    from simtool.replay.scenario import Scenario
+
+    source = open_sound(trace)
+    costs = costs_for(source, profile, change or [])
+    check_effect(costs, change or [], placements)
+    if change and all(each.partition("=")[0] == "loop_gap" for each in change):
+        console.note("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")
+    base = Scenario(
+        placements[0],
+        source.manifest.concurrency if concurrency is None else concurrency,
+        _controller(source, costs, placements, predictor, {"draft_ms": draft_ms, "min_gain": min_gain}),
+        _arrivals(arrivals or ("closed" if requests is None else "trace")),
+        outcomes,
+        noise,
+        chosen[0],
+        kv_blocks,
+    )
+    seeded = seed is not None or seeds > 1
+    if seeded:
+        _check_seeds(source, base, requests)
+    workload = _workload(source, base, requests, num_requests, redraw=seeded)
+    if arrivals is not None and base.arrivals.kind == "trace":
+        _check_spacing(arrivals, source, workload if requests is not None else None)
+    replays = Replays(source, costs, base, placements, chosen, workload, lenient=_ALL in policy)
+    report(*replays.run(outputs), json=json)
+
+
+def _seeds(first: int | None, count: int) -> range:
+    if count < 1:
+        raise UsageError(f"--seeds is {count}; expected 1 or more")
+    return range(first or 0, (first or 0) + count)
+
+
+def _check_seeds(source: Bundle, base: Scenario, requests: Path | None) -> None:
+    if requests is None and base.noise == "none" and base.arrivals.kind != "poisson" and not _sampled(source):
+        raise UsageError(
+            "--seed and --seeds have no effect where nothing is random; leave them out, or add --requests, --noise "
+            "residual or --arrivals poisson:RATE"
+        )
+
+
+def _check_spacing(arrivals: str, source: Bundle, asked: Workload | None) -> None:
+    """Refuse a trace's arrivals where there are none to tell of, and the replay would be the closed loop's.
+
+    asked: what is served instead of the bundle's own requests.
+    """
+    if asked is not None:
+        spaced = len({request.arrival_ns for request in asked.requests}) > 1
+        why = f"the requests of {asked.source} come all at once, as in a closed loop"
+    else:
+        spaced = arrived_over_time(source)
+        why = f"{source.path.name} is a closed loop, all its requests were queued before its first step"
+    if not spaced:
+        raise UsageError(f"--arrivals {arrivals}: {why}; leave it out, or give poisson:RATE")
+
+
+def _sampled(source: Bundle) -> bool:
+    return bool(source.manifest.sampling.get("temperature"))
+
+
+def _workload(
+    source: Bundle, base: Scenario, requests: Path | None, limit: int | None, *, redraw: bool
+) -> Workload | None:
+    """What is served instead of the bundle's requests as recorded. redraw: sampled outcomes, one draw, are redrawn."""
+    from simtool.replay.workload import read_workload, recorded_workload
+
+    if requests is not None:
+        return read_workload(requests, limit).fitted(source, base)
+    if limit is not None:
+        raise UsageError("--num-requests has no effect without --requests; leave it out")
+    return recorded_workload(source) if redraw and _sampled(source) else None
+
+
+def _placements(policies: list[str], lag: int | None) -> list[Placement]:
+    names = [name for policy in policies for name in (PULL_REQUEST_ARMS if policy == _ALL else (policy,))]
+    placements = [resolve_placement(name) for name in dict.fromkeys(names)]
+    if lag is not None:
+        placements = _at_lag(placements, lag)
+    if len({placement.name for placement in placements}) < len(placements):
+        raise UsageError("two placements have the same name; give each file its own `name`")
+    return placements
+
+
+def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
+    """Give the lag placements another lag; say which others keep theirs."""
+    others = [placement.name for placement in placements if not placement.lag_steps]
+    if len(others) == len(placements):
+        raise UsageError(f"--lag has no effect on {', '.join(others)}; leave it out, or add a lag placement")
+    if lag < 1:
+        raise UsageError(f"--lag is {lag}; expected 1 or more (the confidence of age 0 is --policy this-step)")
+    if others:
+        console.note(f"--lag {lag} does not touch {', '.join(others)}: no older confidence is read there")
+    return [with_lag(placement, lag) if placement.lag_steps else placement for placement in placements]
+
+
+def _controller(
+    source: Bundle,
+    profile: Profile,
+    placements: list[Placement],
+    choice: str | None,
+    settings: Mapping[str, float | None],
+) -> ControllerSettings:
+    """What the controller knows: the trace's settings, but for those that are given; choice: of the predictor."""
+    from simtool.replay.scenario import recorded_controller
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    recorded = recorded_controller(source.manifest)
+    recorded = replace(
+        recorded,
+        draft_ms=given.get("draft_ms", recorded.draft_ms),
+        min_gain=given.get("min_gain", recorded.min_gain),
+    )
+    if not any(placement.decides for placement in placements):
+        return recorded
+    if choice is None:
+        choice = "trace" if recorded.predictor or not profile.predictor else "profile"
+        console.note(f"controller: the {choice}'s predictor")
+    fitted = {"trace": recorded.predictor, "profile": profile.predictor, "none": None}
+    if choice not in fitted:
+        raise UsageError(f"--predictor is {choice!r}; expected trace, profile or none")
+    if fitted[choice] is None and choice != "none":
+        console.note(f"warning: the {choice} has no predictor, so every verify counts 1 ms and pruning gains nothing")
+    return replace(recorded, predictor=fitted[choice])
+
+
+def _arrivals(text: str) -> Arrivals:
+    from simtool.replay.scenario import ArrivalKind, Arrivals
+
+    kind, colon, rate = text.partition(":")
+    expected = UsageError(f"--arrivals is {text!r}; expected closed, trace, trace:RATE or poisson:RATE")
+    if kind not in get_args(ArrivalKind):
+        raise expected
+    try:
+        return Arrivals(kind, float(rate) if colon else None)  # type: ignore[arg-type]  # checked above
+    except ValueError as error:
+        raise expected from error

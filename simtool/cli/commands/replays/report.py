@@ -1,0 +1,38 @@
+"""`simtool report`: one self-contained page about one bundle or more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from simtool.cli.commands.replays.compare import Baseline, open_all
+from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_output, command_line
+from simtool.cli.shared import console
+
+
+def report(
+    bundles: Bundles,
+    out: OutPath = None,
+    baseline: Baseline = None,
+    force: ForceFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write an HTML page that opens anywhere, offline: the answer, the figures, where every number comes from."""
+    target = out if out is not None else Path("reports") / f"{bundles[0].resolve().name}.html"
+    check_output(target, force=force)
+    opened = open_all(bundles)
+
+    from simtool.report.page.build import STAGES, build_page
+    from simtool.report.page.page import render
+
+    with console.progress("reporting", total=STAGES) as done:
+        page = build_page(opened, command_line(), baseline, done)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(render(page))
+    if json:
+        console.emit_json(
+            {"report": str(target), "answer": [text for text, _ in page.headlines], "caveats": list(page.caveats)}
+        )
+    else:
+        for headline, _ in page.headlines:
+            print(headline)
+        print(f"wrote {target}")

@@ -1,0 +1,113 @@
+"""`simtool validate`: record the arms live, calibrate, replay, and set predicted beside measured."""
+
+from __future__ import annotations
+
+import json as json_format
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, command_line
+from simtool.cli.shared import console, live
+from simtool.errors import UsageError
+from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
+
+if TYPE_CHECKING:
+    from simtool.cli.shared.campaign import Outcome
+
+_REPEATS = 5
+
+
+def validate(
+    out: Annotated[Path, typer.Option(help="Folder for everything: fit/, live/, replayed/, profile, validation.")],
+    policy: Annotated[list[str] | None, typer.Option(help="Placements to judge; may be repeated; default: the four "
+                                                          "arms of the pull request.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or npu.")] = "cpu",
+    algorithm: Annotated[str | None, typer.Option(help="Shipped drafter to use: dspark or dflash.")] = None,
+    sl: Annotated[int | None, typer.Option(help="Draft tokens per block.")] = None,
+    concurrency: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
+    num_prompts: Annotated[int, typer.Option(help="Prompts of each set: one to fit on, another to judge on.")] = 32,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Tokens asked for at most, per request.")] = None,
+    repeats: Annotated[int | None, typer.Option(help=f"Live repetitions per arm, interleaved, order rotated; default "
+                                                     f"{_REPEATS}.")] = None,
+    tokens_only: Annotated[bool, typer.Option("--tokens-only", help="One live run an arm; judge tokens, not time.")]
+    = False,
+    target: Annotated[Path | None, typer.Option(help="Target checkpoint folder.")] = None,
+    draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder.")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")] = "float32",
+    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes, live and in the replay; "
+                                                        "default 0, as in xLLM.")] = None,
+    min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring, live and in the "
+                                                        "replay; default 0.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the prompts to fit on; those to judge on take the next.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Also write the interactive page here.")] = None,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Judge the replay: live arms on one set of prompts, costs fitted on another, errors printed, failures included.
+
+    A live run that differs from its replay is shown with its gap; exit 1 unless rounding explains it.
+    """
+    if tokens_only and (repeats is not None or report is not None):
+        raise UsageError("--tokens-only times nothing, so --repeats and --report have no effect; leave them out")
+    rounds = 1 if tokens_only else repeats or _REPEATS
+    if repeats is not None and repeats < 2:
+        raise UsageError(f"--repeats is {repeats}; an interval needs 2 or more")
+    placements = [resolve_placement(name) for name in policy or PULL_REQUEST_ARMS]
+    if len({placement.name for placement in placements}) < len(placements):
+        raise UsageError("a placement was given twice; give each once")
+    check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
+    models = live.choose_models(target, draft, algorithm, sl)
+    from simtool.cli.commands.traces.fill import fill_bundle
+    from simtool.cli.shared import campaign
+    from simtool.engine.devices.spec import SamplingConfig
+
+    sampling = SamplingConfig(seed=seed)
+    seeds = {"live": seed + 1} if tokens_only else {"fit": seed, "live": seed + 1}
+    prompts = {
+        use: live.PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()
+    }
+    served = [prompt for each in prompts.values() for prompt in each]
+    slots = concurrency * len(placements) * len(prompts)  # all arms on all sets of prompts take turns on one device
+    with live.open_session(device, models, slots, served, dtype=dtype, sampling=sampling, kv=(None, 16)) as session:
+        campaign.make_room(out, force=force)
+        controller = live.controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0)
+        console.note(f"to judge on: {live.shapes(prompts['live'])}")
+        runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
+    source = runs["live"][placements[0].name][0]
+    fill_bundle(source, models.target, models.draft)
+    outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
+    command = command_line()
+    document = outcome.document(command)
+    (out / "validation.json").write_text(json_format.dumps(document, indent=2) + "\n")
+    if json:
+        console.emit_json(document)
+    else:
+        _present(outcome)
+    if report is not None:
+        _write_report(outcome, report, command)
+    if outcome.fidelity.faults:
+        raise typer.Exit(FINDING)
+
+
+def _present(outcome: Outcome) -> None:
+    from simtool.report.terminal.fidelity import describe, headline, tables
+
+    for line in headline(outcome.fidelity):
+        console.say(line, style="bold")
+    for table in tables(outcome.fidelity):
+        console.show(table)
+    for line in describe(outcome.fidelity, [bundle for arm in outcome.live.values() for bundle in arm]):
+        console.say(line)
+
+
+def _write_report(outcome: Outcome, path: Path, command: str) -> None:
+    from simtool.report.page.build import build_page
+    from simtool.report.page.page import render
+
+    bundles = [bundle for arm in outcome.live.values() for bundle in arm]
+    page = build_page([*bundles, *outcome.replayed.values()], command)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(render(page))
+    console.note(f"report written to {path}")

@@ -1,0 +1,137 @@
+"""`simtool search`: the best legal host orders of a trace, how sure that is, and why they win."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.cli.shared import console, study
+from simtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from simtool.study.search import Candidates, SearchResult
+
+_CHOSEN = "the best of many is flattered by having been chosen, which no interval here covers"
+_PRUNING = (
+    "orders that differ only behind read_tokens count as one: the device has nothing left there, each op runs alone"
+)
+
+
+def search(
+    trace: study.Trace,
+    profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
+    concurrency: study.Concurrencies = None,
+    lag: Annotated[str, typer.Option(help="Ages of the confidence to search: none (static), 0 (this-step), 1 to 8.")]
+    = "none,0,1",
+    top: Annotated[int, typer.Option(help="How many orders to keep.")] = 3,
+    seeds: study.Seeds = 8,
+    noise_only: study.NoiseOnly = False,
+    waves: study.Waves = None,
+    save: Annotated[Path | None, typer.Option(help="Folder for the best orders as placement files, which record and "
+                                                   "replay take as --policy.")] = None,
+    jobs: study.Jobs = None,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Enumerate the legal host orders, replay each, and print the best few with their gain over lag-overlap."""
+    if top < 1:
+        raise UsageError(f"--top {top}: expected 1 or more")
+    if save is not None:
+        check_output(save, force=force)
+    lags = _lags(lag)
+    source, costs = study.open_trace(trace, profile, (), predictor)
+    concurrencies = study.numbers(concurrency, source.manifest.concurrency)
+    settings = study.settings_of(
+        source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
+    )
+    from simtool.study.search import candidates
+    from simtool.study.search import search as find
+
+    tried = candidates(settings[0], lags)
+    results = []
+    with console.progress("searching", total=len(tried.placements) * len(settings)) as done:
+        for index, setting in enumerate(settings):
+            progress = _after(index * len(tried.placements), done)
+            results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))
+    _print(tried, results, study.basis(settings), json=json)
+    for result in results:
+        study.warn(result.caveats, f"concurrency {result.concurrency}")
+    if save is not None:
+        _save(results, save)
+
+
+def _after(before: int, done: Callable[[int], None]) -> Callable[[int], None]:
+    return lambda count: done(before + count)
+
+
+def _lags(text: str) -> list[int | None]:
+    parts = text.split(",")
+    lags = [None if part == "none" else study.numbers(part, 0)[0] for part in parts]
+    if not all(lag is None or 0 <= lag <= 8 for lag in lags):
+        raise UsageError(f"--lag {text}: expected none or numbers from 0 to 8")
+    return list(dict.fromkeys(lags))
+
+
+def _print(tried: Candidates, results: list[SearchResult], basis: str, *, json: bool) -> None:
+    if json:
+        console.emit_json([_as_json(tried, result, basis) for result in results])
+        return
+    from simtool.report.terminal.tables import table
+    from simtool.units import format_ns
+
+    console.note(f"modeled, {basis}; {_CHOSEN}")
+    console.note(f"{tried.enumerated} legal orders, {len(tried.placements)} to replay; {_PRUNING}")
+    for line in tried.unpriced:
+        console.note(f"warning: {line}")
+    for result in results:
+        rows = [
+            (
+                each.placement.name,
+                f"{each.tokens_per_s:.0f}",
+                format_ns(each.step_ns),
+                _percent(each.gain.ratio),
+                f"{_percent(each.gain.low)} to {_percent(each.gain.high)}",
+                each.why,
+            )
+            for each in result.best
+        ]
+        title = f"modeled, concurrency {result.concurrency}; lag-overlap: {result.baseline_tokens_per_s:.0f} tok/s"
+        heads = ("order", "steady tok/s", "full-batch step", "over lag-overlap", "95 % interval", "why")
+        console.show(table(title, heads, rows))
+    for name, order in {each.placement.name: each.placement.order for r in results for each in r.best}.items():
+        console.say(f"{name}: {' '.join(map(str, order))}")
+
+
+def _as_json(tried: Candidates, result: SearchResult, basis: str) -> dict[str, object]:
+    best = [{**asdict(each), "placement": each.placement.to_dict()} for each in result.best]
+    return {
+        "origin": "replayed",
+        "basis": f"{basis}; {_CHOSEN}",
+        "warnings": result.caveats.lines(),
+        "concurrency": result.concurrency,
+        "enumerated": tried.enumerated,
+        "replayed": result.screened,
+        "not_tried": list(tried.unpriced),
+        "lag_overlap_tokens_per_s": result.baseline_tokens_per_s,
+        "best": best,
+    }
+
+
+def _save(results: list[SearchResult], folder: Path) -> None:
+    from simtool.step.order_search import to_toml
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for placement in {each.placement.name: each.placement for result in results for each in result.best}.values():
+        path = folder / f"{placement.name}.toml"
+        path.write_text(to_toml(placement))
+        console.note(f"placement written to {path}; run it live: simtool record --policy {path}")
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"

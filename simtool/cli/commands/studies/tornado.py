@@ -1,0 +1,95 @@
+"""`simtool tornado`: what each op is worth: free, halved, or in its best other place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output
+from simtool.cli.shared import console, study
+
+if TYPE_CHECKING:
+    from simtool.study.sensitivity import Bar, Tornado
+
+
+def tornado(
+    trace: study.Trace,
+    policy: Annotated[str, typer.Option(help="A placement's name or a .toml file.")] = "lag-overlap",
+    profile: study.ProfileOption = None,
+    predictor: study.Predictor = None,
+    change: study.Changes = None,
+    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    waves: study.Waves = None,
+    figure: study.FigureOption = None,
+    jobs: study.Jobs = None,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Print the step time that each op would give back if it were free, halved, or moved to its best other place."""
+    if figure is not None:
+        check_output(figure, force=force)
+    (placement,) = study.placements([policy])
+    check_controller([placement], {"--predictor": predictor})
+    from simtool.profile.whatif import check_effect
+
+    source, costs = study.open_trace(trace, profile, change or (), predictor)
+    study.check_priced(costs, placement)
+    check_effect(costs, change or (), [placement])
+    wanted = source.manifest.concurrency if concurrency is None else concurrency
+    (setting,) = study.settings_of(source, costs, [wanted], waves, predictor=predictor)
+    from simtool.study.sensitivity import count_jobs
+    from simtool.study.sensitivity import tornado as run
+
+    with console.progress("what if", total=count_jobs(placement)) as done:
+        found = run(setting, placement, processes=study.processes(jobs), progress=done)
+    if figure is not None:
+        from simtool.report.figures.figure_file import save_figure
+        from simtool.report.figures.sensitivity import draw_tornado
+
+        save_figure(draw_tornado(found), figure)
+        console.note(f"figure written to {figure}")
+    _print(found, study.basis([setting]), json=json)
+    study.warn(found.caveats)
+
+
+def _print(found: Tornado, basis: str, *, json: bool) -> None:
+    if json:
+        facts = {"placement": found.placement, "concurrency": found.concurrency, "step_ns": found.step_ns}
+        told = {"origin": "replayed", "basis": basis, "warnings": found.caveats.lines()}
+        console.emit_json({**told, **facts, "bars": [_as_json(bar) for bar in found.bars]})
+        return
+    from simtool.report.terminal.tables import table
+    from simtool.units import format_ns
+
+    rows = [
+        (
+            bar.name,
+            bar.lane,
+            format_ns(bar.free_ns),
+            format_ns(bar.halved_ns),
+            "-" if bar.moved_ns is None else format_ns(bar.moved_ns),
+            ""
+            if bar.moved_to is None or bar.moved_ns is None or bar.moved_ns <= 0
+            else bar.moved_to.name.split(" moved ")[-1],
+        )
+        for bar in found.bars
+    ]
+    title = (
+        f"modeled: {found.placement}, concurrency {found.concurrency}, mean full-batch step {format_ns(found.step_ns)}"
+    )
+    console.note(f"modeled, {basis}")
+    heads = ("work", "lane", "free", "halved", "moved", "where to")
+    console.show(table(title, heads, rows, numbers_from=2))
+
+
+def _as_json(bar: Bar) -> dict[str, object]:
+    moved = bar.moved_to.to_dict() if bar.moved_to else None
+    return {
+        "name": bar.name,
+        "lane": bar.lane,
+        "free_ns": bar.free_ns,
+        "halved_ns": bar.halved_ns,
+        "moved_ns": bar.moved_ns,
+        "moved_to": moved,
+    }

@@ -1,0 +1,1 @@
+"""Commands that make, fill, read and export traces."""

@@ -1,0 +1,86 @@
+"""`simtool import`: a profiler's output or a request trace -> a bundle, with every loss told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, OutPath, check_output
+from simtool.cli.shared import console
+from simtool.errors import UsageError
+from simtool.step.ops import Lane
+
+if TYPE_CHECKING:
+    from simtool.trace.trace import Bundle
+
+_DEVICE_LANES = tuple(lane for lane in Lane if lane is not Lane.HOST)
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(help="torch.profiler JSON (.gz too), a torch_npu profiler's folder, or a "
+                                                "request trace: Azure CSV, Mooncake JSON lines.")],
+    out: OutPath = None,
+    lane: Annotated[list[str] | None, typer.Option(metavar="STREAM=LANE", help="Put a stream on prepare, compute or "
+                    "copy, e.g. 'device 0 stream 7=copy'; default: by what it does. May be repeated.")] = None,
+    force: ForceFlag = False,
+    json: JsonFlag = False,
+) -> None:  # fmt: skip
+    """Turn foreign traces into a bundle of origin "imported". Exit 1 when some of the input was broken."""
+    lanes = _lanes(lane or [])
+    target = out if out is not None else Path(f"{_stem(source)}-imported")
+    check_output(target, force=force)
+    from simtool.trace.importers.detect import import_path
+
+    bundle = import_path(source, lanes).write(target, force=force)
+    if json:
+        rows = {name: bundle.table(name).height for name in ("events", "requests")}
+        console.emit_json({"bundle": str(target), "rows": rows, **bundle.manifest.to_dict()})
+    else:
+        _print(bundle)
+    if bundle.manifest.details["rejected"]:
+        raise typer.Exit(FINDING)
+
+
+def _stem(source: Path) -> str:
+    """The name without .json, .json.gz and the like; a folder's name whole."""
+    name = source.resolve().name
+    return name if source.is_dir() else name.removesuffix(".gz").rsplit(".", 1)[0]
+
+
+def _lanes(texts: list[str]) -> dict[str, Lane]:
+    lanes: dict[str, Lane] = {}
+    for text in texts:
+        stream, _, name = text.rpartition("=")
+        if not stream or name not in _DEVICE_LANES:
+            raise UsageError(f"--lane is {text!r}; expected STREAM=LANE, LANE one of {', '.join(_DEVICE_LANES)}")
+        if stream in lanes:
+            raise UsageError(f"--lane names stream {stream!r} twice; give each stream one lane")
+        lanes[stream] = Lane(name)
+    return lanes
+
+
+def _print(bundle: Bundle) -> None:
+    details = bundle.manifest.details
+    rows = ", ".join(
+        f"{bundle.table(name).height:,} {name}" for name in ("events", "requests") if bundle.table(name).height
+    )
+    print(f"{bundle.manifest.engine}: {rows or 'nothing'}")
+    for heading in ("host_thread", "lanes", "steps", "overlapping_events", "device_work_without_launch", "dropped"):
+        for line in _lines(details.get(heading)):
+            print(f"  {heading.replace('_', ' ')}: {line}")
+    for warning in bundle.manifest.warnings:
+        print(f"warning: {warning}")
+    print(f"wrote {bundle.path}")
+
+
+def _lines(value: object) -> list[str]:
+    """One line an entry of a table; a table of tables says its inner entries in one line."""
+    if not isinstance(value, dict):
+        return [] if value is None else [str(value)]
+    return [f"{name}: {_flat(inner)}" for name, inner in value.items()]
+
+
+def _flat(value: object) -> str:
+    return ", ".join(f"{name} {inner}" for name, inner in value.items()) if isinstance(value, dict) else str(value)

@@ -1,0 +1,110 @@
+"""`simtool record`: run the models live and leave a trace bundle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, check_controller, check_output, command_line
+from simtool.cli.shared import console, live
+from simtool.cli.shared.opening import open_sound
+from simtool.errors import UsageError
+from simtool.step.placement import resolve_placement
+
+Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
+
+
+def record(
+    policy: Annotated[str, typer.Option(help="A placement's name (see `simtool placements`) or a .toml file.")],
+    out: Annotated[Path, typer.Option(help="The bundle's folder; made anew.")],
+    device: Device = "cpu",
+    algorithm: Annotated[str | None, typer.Option(help="Shipped drafter to use: dspark or dflash.")] = None,
+    sl: Annotated[int | None, typer.Option(help="Draft tokens per block; default: what the drafter was trained for.")]
+    = None,
+    concurrency: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
+    num_prompts: Annotated[int | None, typer.Option(help="How many prompts; default 32, or all of the file.")] = None,
+    max_new_tokens: Annotated[int | None, typer.Option(help="Tokens asked for at most, per request.")] = None,
+    prompt_ids: Annotated[Path | None, typer.Option(help='Lines of {"prompt_ids": [...], "max_new_tokens": n}.')]
+    = None,
+    prompts: Annotated[Path | None, typer.Option(help="Lines of prompt, messages or ShareGPT conversations.")] = None,
+    target: Annotated[Path | None, typer.Option(help="Target checkpoint folder (Qwen3).")] = None,
+    draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder (DSpark or DFlash).")] = None,
+    dtype: Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")] = "float32",
+    predictor: Annotated[str | None, typer.Option(help="The controller's validate-time predictor: live (timed now), "
+                                                       "none, or a profile's path; default: live.")] = None,
+    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default 0, as in xLLM.")]
+    = None,
+    min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default 0.")] = None,
+    outcomes: Annotated[str, typer.Option(help="visited, or full: then a teacher-forced pass fills in every anchor.")]
+    = "visited",
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_p: Annotated[float, typer.Option(help="Nucleus cut; 1 is off.")] = 1.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k likeliest; 0 is off.")] = 0,
+    kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: room for every slot's context.")]
+    = None,
+    block_size: Annotated[int, typer.Option(help="Tokens per KV block.")] = 16,
+    graph_rows: Annotated[int, typer.Option(help="cuda, npu: capture decode forwards up to so many validate rows; 0: "
+                                                 "none. On an npu give the placement as NAME+rebind.")] = 0,
+    profile: Annotated[int, typer.Option(help="Then run so many steps again under torch.profiler (or torch_npu's), "
+                                              "into OUT.profile.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of prompts and sampling.")] = 0,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Run the models live under one placement and write a trace bundle as it goes."""
+    placement = resolve_placement(policy)
+    if outcomes not in ("visited", "full"):
+        raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
+    check_controller([placement], {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
+    if profile < 0:
+        raise UsageError(f"--profile is {profile}; expected 0 (off) or more steps")
+    check_bundle_output(out, force=force)
+    profiled = out.with_name(out.name + ".profile")
+    if profile:
+        check_output(profiled, force=force)
+    models = live.choose_models(target, draft, algorithm, sl)
+    from simtool.engine.devices.spec import SamplingConfig
+    from simtool.engine.serving.losslessness import sampling_bias
+    from simtool.engine.serving.session import RunPlan
+
+    sampling = SamplingConfig(temperature, top_k, top_p, seed)
+    if outcomes == "full" and not sampling.greedy:
+        raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
+    asked = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts)
+    served = asked.load(models.target)
+    console.note(live.shapes(served))
+    with live.open_session(
+        device,
+        models,
+        concurrency,
+        served,
+        dtype=dtype,
+        sampling=sampling,
+        kv=(kv_blocks, block_size),
+        graph_rows=graph_rows,
+    ) as session:
+        session.check(RunPlan(served, placement))
+        chosen = (predictor or "live") if placement.decides else "none"
+        controller = live.controller_settings(session, chosen, draft_ms or 0.0, min_gain or 0.0)
+        if bias := sampling_bias(placement, controller, sampling, session.info):
+            session.warnings.append(bias)
+            console.note(f"warning: {bias}")
+        plan = RunPlan(served, placement, controller, asked.drawn_with)
+        session.warm_up(plan)
+        with console.progress(f"recording {placement.name}", total=len(served)) as done:
+            session.record(out, plan, force=force, progress=done, details={"command": command_line()})
+        if profile:
+            session.profile(profiled, plan, profile)
+    if outcomes == "full":
+        from simtool.cli.commands.traces.fill import fill_bundle
+
+        fill_bundle(out, models.target, models.draft)
+    _summarise(out, json)
+
+
+def _summarise(out: Path, json: bool) -> None:
+    from simtool.cli.shared.summary import print_summaries
+
+    print_summaries([open_sound(out)], json=json)

@@ -1,0 +1,142 @@
+"""A validation's work: record the arms interleaved, calibrate on one set of prompts, replay and judge on another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simtool.cli.options import command_line
+from simtool.cli.shared import console
+from simtool.cli.shared.opening import open_sound
+from simtool.errors import UsageError
+from simtool.step.placement import Placement
+
+if TYPE_CHECKING:
+    from simtool.analysis.fidelity.fidelity import Fidelity
+    from simtool.engine.serving.engine import Prompt
+    from simtool.engine.serving.session import Session
+    from simtool.profile.profile import Profile
+    from simtool.step.controller import ControllerSettings
+    from simtool.trace.trace import Bundle
+
+_DRAWS = 20  # replays of each arm with noise and costs of their own, for the predicted interval
+
+#: Use ("fit" or "live") -> placement name -> bundles, a repetition each.
+Runs = Mapping[str, Mapping[str, Sequence[Path]]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a validation leaves: live repetitions and the replay of each arm, and their comparison."""
+
+    live: Mapping[str, Sequence[Bundle]]
+    replayed: Mapping[str, Bundle]
+    profile: Profile
+    fidelity: Fidelity
+
+    def document(self, command: str) -> dict[str, object]:
+        """Return everything that a published table must say besides its numbers, and the numbers."""
+        bundles = [bundle for arm in self.live.values() for bundle in arm]
+        manifest = bundles[0].manifest
+        machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+        shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
+        setting = {
+            "command": command,
+            "date": date.today().isoformat(),
+            "simtool": manifest.engine_version,
+            "device": manifest.device,
+            "device_name": manifest.device_name,
+            "models": manifest.models,
+            "algorithm": manifest.algorithm,
+            "sl": manifest.sl,
+            "concurrency": manifest.concurrency,
+            "requests": len(bundles[0].table("requests")),
+            **manifest.controller,
+            "others_share": {"mean": sum(shares) / len(shares), "worst": max(shares)} if shares else None,
+        }
+        return {"setting": setting, **self.fidelity.to_dict()}
+
+
+def make_room(out: Path, *, force: bool) -> None:
+    """Create the folder; an older validation is overwritten only when told to, other files never."""
+    ours = (out / "validation.json").exists() or (out / "live").is_dir()
+    if out.is_file() or (out.exists() and any(out.iterdir()) and not (force and ours)):
+        raise UsageError(f"{out}: is in use; choose another folder, or --force over an older validation")
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def record_arms(
+    session: Session,
+    placements: Sequence[Placement],
+    controller: ControllerSettings,
+    prompts: Mapping[str, Sequence[Prompt]],
+    *,
+    seeds: Mapping[str, int],
+    repeats: int,
+    out: Path,
+) -> Runs:
+    """Record every arm on every set of prompts, `repeats` times; within a repetition all take turns, step by step.
+
+    A machine drifts between speeds by more than placements differ: only neighbours in time compare. prompts, seeds:
+    by use; each set of prompts was drawn with its seed.
+    """
+    from simtool.engine.serving.session import RunPlan
+
+    runs: dict[str, dict[str, list[Path]]] = {use: {p.name: [] for p in placements} for use in prompts}
+    plans = {(use, p.name): RunPlan(prompts[use], p, controller, seeds[use]) for use in prompts for p in placements}
+    for placement in placements:
+        session.warm_up(plans[next(iter(prompts)), placement.name])
+    each = sum(len(plan.prompts) for plan in plans.values())
+    with console.progress(f"recording {repeats} x {len(plans)} live runs", total=repeats * each) as done:
+        for repeat in range(repeats):
+            jobs = [(out / use / f"{arm}-{repeat}", plan) for (use, arm), plan in plans.items()]
+            progress = partial(_further, done, repeat * each)
+            session.record_in_turns(jobs, force=True, details={"command": command_line()}, progress=progress)
+            for use, arm in plans:
+                runs[use][arm].append(out / use / f"{arm}-{repeat}")
+    return runs
+
+
+def _further(done: Callable[[int], None], before: int, count: int) -> None:
+    done(before + count)
+
+
+def judge_arms(
+    runs: Runs, source: Path, placements: Sequence[Placement], controller: ControllerSettings, *, out: Path
+) -> Outcome:
+    """Calibrate on runs["fit"], replay each placement from `source`, and judge it on runs["live"].
+
+    Without runs to fit on the costs come from the live runs themselves: then only tokens can be judged.
+    """
+    from simtool.analysis.fidelity.fidelity import judge
+    from simtool.calibrate.fit import calibrate
+    from simtool.profile.profile import save_profile
+    from simtool.replay.replay import replay
+    from simtool.replay.scenario import Scenario
+
+    timed = "fit" in runs
+    fitted = [open_sound(path) for paths in runs["fit" if timed else "live"].values() for path in paths]
+    draws = _DRAWS if timed else 0
+    today = date.today().isoformat()
+    profile = calibrate(fitted, name=out.name, command="simtool validate", created=today, refits=draws)
+    save_profile(profile, out / "profile.json")
+    recorded = open_sound(source)
+    concurrency = recorded.manifest.concurrency
+    replayed: dict[str, Bundle] = {}
+    noisy: dict[str, list[Bundle]] = {}
+    with console.progress("replaying", total=len(placements)) as done:
+        for placement in placements:
+            path = out / "replayed" / placement.name
+            scenario = Scenario(placement, concurrency, controller)
+            replayed[placement.name] = replay(recorded, profile, scenario).save(path, force=True)
+            noisy[placement.name] = [
+                replay(recorded, profile.refitted(seed), replace(scenario, noise="residual", seed=seed)).bundle(path)
+                for seed in range(draws)
+            ]
+            done(len(replayed))
+    opened = {arm: [open_sound(path) for path in paths] for arm, paths in runs["live"].items()}
+    return Outcome(opened, replayed, profile, judge(opened, replayed, noisy))

@@ -1,0 +1,118 @@
+"""The replays of one `simtool replay`: every placement under every seed, then what they say together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from simtool.cli.options import FINDING, check_output, command_line
+from simtool.cli.shared import console
+from simtool.cli.shared.repeats import print_repeats
+from simtool.cli.shared.summary import Line, line_of, print_lines
+from simtool.errors import ProfileError
+
+if TYPE_CHECKING:
+    from simtool.profile.profile import Profile
+    from simtool.replay.scenario import Scenario
+    from simtool.replay.workload import Workload
+    from simtool.step.placement import Placement
+    from simtool.trace.trace import Bundle
+
+
+#: What the figures of a replay leave out.
+BETWEEN_STEPS = (
+    "steady tok/s and step leave out the time between steps (loop_gap); whole-run tok/s, TPOT and TTFT count it"
+)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where replayed bundles go: one folder each, named after trace, placement and, where there are several, seed."""
+
+    folder: Path
+    trace: str
+    seeds: range
+    force: bool
+
+    def path(self, placement: Placement, seed: int) -> Path:
+        """Return where one replay goes."""
+        return self.folder / f"{self.trace}-{placement.name}{f'-seed{seed}' if len(self.seeds) > 1 else ''}"
+
+    def check(self, placements: Sequence[Placement]) -> None:
+        """Refuse to overwrite any of them unless forced."""
+        for placement in placements:
+            for seed in self.seeds:
+                check_output(self.path(placement, seed), force=self.force)
+
+
+@dataclass(frozen=True)
+class Replays:
+    """What to replay. workload: served instead of the source's requests as recorded. base: all but placement, seed.
+
+    lenient: a placement whose costs are unknown is left out and told, not refused.
+    """
+
+    source: Bundle
+    costs: Profile
+    base: Scenario
+    placements: Sequence[Placement]
+    seeds: range
+    workload: Workload | None
+    lenient: bool
+
+    def run(self, outputs: Outputs | None) -> tuple[dict[str, list[Line]], list[str]]:
+        """Run all, seed by seed; return each placement's lines, and why others were left out."""
+        lines: dict[str, list[Line]] = {}
+        refused: dict[str, str] = {}
+        with console.progress("replaying", total=len(self.placements) * len(self.seeds)) as done:
+            for seed in self.seeds:
+                served = self.workload.drawn_from(self.source, seed) if self.workload else self.source
+                for placement in self.placements:
+                    scenario = replace(self.base, placement=placement, seed=seed)
+                    try:
+                        lines.setdefault(placement.name, []).append(self._run(served, scenario, outputs))
+                    except ProfileError as error:
+                        if not self.lenient:
+                            raise
+                        refused[placement.name] = f"{placement.name}: not replayed: {error}"
+                    done(sum(map(len, lines.values())))
+        return {name: found for name, found in lines.items() if found}, list(refused.values())
+
+    def _run(self, served: Bundle, scenario: Scenario, outputs: Outputs | None) -> Line:
+        """Replay once and keep only its line: many seeds are many bundles."""
+        from simtool.replay.replay import replay
+
+        replayed = replay(served, self.costs, scenario)
+        details = {**replayed.manifest.details, "command": command_line()}
+        replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
+        if outputs is None:
+            return line_of(replayed.bundle(served.path))
+        path = outputs.path(scenario.placement, scenario.seed)
+        return line_of(replayed.save(path, force=outputs.force))
+
+
+def report(lines: dict[str, list[Line]], refused: Sequence[str], *, json: bool) -> None:
+    """Print the numbers, then warnings and refusals on standard error; exit 1 when something was refused."""
+    if any(len(found) > 1 for found in lines.values()):
+        print_repeats(lines, json=json)
+    elif lines:
+        print_lines([line for found in lines.values() for line in found], json=json)
+    if lines:
+        console.note(BETWEEN_STEPS)
+    told: dict[str, list[str]] = {}
+    for name, found in lines.items():
+        for warning in found[0].warnings:
+            told.setdefault(warning, []).append(name)
+    for warning, names in told.items():
+        console.note(f"warning: {', '.join(names)}: {warning}")
+    for name, found in lines.items():
+        if len(found) == 1 and "distributional" in found[0].facts["outcomes"]:
+            console.note(f"{name}: one draw of many; --seeds 10 shows how much the draw matters")
+    for line in refused:
+        console.note(line)
+    if refused:
+        raise typer.Exit(FINDING)

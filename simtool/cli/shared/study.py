@@ -1,0 +1,197 @@
+"""What the commands that take many replays share: their options, how they open a trace and its costs, and what their
+figures rest on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from simtool.cli.shared import console
+from simtool.cli.shared.costs import costs_for
+from simtool.cli.shared.opening import open_sound
+from simtool.errors import UsageError
+from simtool.step.ops import CATALOGUE
+from simtool.step.placement import Placement, resolve_placement
+
+if TYPE_CHECKING:
+    from simtool.profile.profile import Profile
+    from simtool.replay.caveats import Caveats
+    from simtool.study.runner import PredictorChoice, Setting
+    from simtool.trace.trace import Bundle
+
+Trace = Annotated[Path, typer.Argument(help="The bundle whose requests and outcomes are replayed.")]
+ProfileOption = Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")]
+Concurrencies = Annotated[
+    str | None, typer.Option("--concurrency", help="Requests at once, one or several: 1,4,16; default: the trace's.")
+]
+Changes = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Change a cost first, as in replay. May be repeated."),
+]
+Waves = Annotated[
+    int | None, typer.Option(help="Requests that each slot serves, cut or queued again; default: the trace once.")
+]
+Seeds = Annotated[int, typer.Option(help="Replays with noise of each order, for the intervals; 0: no noise.")]
+NoiseOnly = Annotated[
+    bool,
+    typer.Option("--noise-only", help="Intervals of the noise alone, at the fitted costs: not of the fit's error."),
+]
+Jobs = Annotated[int | None, typer.Option(help="Processes; default: one a core.")]
+Predictor = Annotated[
+    Literal["trace", "profile", "none"] | None,
+    typer.Option(help="Whose validate-time predictor the controller uses; default: the profile's, or the trace's when "
+                      "it has none (in replay: the trace's, or the profile's)."),
+]  # fmt: skip
+FigureOption = Annotated[Path | None, typer.Option(help="Also draw it, into this HTML file.")]
+
+_STEPS = (
+    "averaged over decode steps at the full batch, as replay's steady tok/s (its step: over all decode steps), without "
+    "the time between steps"
+)
+
+
+def numbers(text: str | None, default: int) -> list[int]:
+    """Parse "1,4,16"; raises UsageError on anything else."""
+    if text is None:
+        return [default]
+    try:
+        found = [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a list of whole numbers; expected something like 1,4,16") from error
+    return list(dict.fromkeys(found))
+
+
+def shares(text: str) -> list[float]:
+    """Parse "0,0.1,0.2"; raises UsageError on anything but shares."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a list of shares; expected something like 0,0.1,0.2") from error
+    if not all(0 <= share <= 1 for share in found):
+        raise UsageError(f"{text!r}: expected shares from 0 to 1")
+    return list(dict.fromkeys(found))
+
+
+def processes(jobs: int | None) -> int:
+    """Return how many processes to use."""
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}: expected 1 or more")
+    return jobs or os.cpu_count() or 1
+
+
+def placements(policies: Sequence[str]) -> list[Placement]:
+    """Resolve names and files; two of one name are refused."""
+    found = [resolve_placement(policy) for policy in dict.fromkeys(policies)]
+    if len({placement.name for placement in found}) < len(found):
+        raise UsageError("two placements have the same name; give each file its own `name`")
+    return found
+
+
+def open_trace(
+    path: Path, profile: Path | None, changes: Sequence[str] = (), predictor: PredictorChoice | None = None
+) -> tuple[Bundle, Profile]:
+    """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
+    from simtool.calibrate.fit import REFITS
+    from simtool.study.runner import controller_of
+
+    bundle = open_sound(path)
+    costs = costs_for(bundle, profile, changes, REFITS)
+    if predictor != "none" and controller_of(bundle, costs, predictor).predictor is None:
+        whose = f"the {predictor} has no predictor" if predictor else "no predictor"
+        console.note(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")
+    if any(change.partition("=")[0] == "loop_gap" for change in changes):
+        console.note("warning: loop_gap lies between steps, which no figure here counts; replay's whole-run tok/s does")
+    return bundle, costs
+
+
+def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:
+    """Refuse costs that lack one of these ops of a placement (None: any), before they are varied or replayed."""
+    missing = sorted(
+        {op.name for op in placement.ever_runs()}.intersection(names or CATALOGUE) - set(costs.decode.host)
+    )
+    if not missing:
+        return
+    if "decide" in missing:
+        raise UsageError(
+            f"profile {costs.name} has no cost of a decision, for static never decides and nothing else was recorded "
+            f"for it; to price {placement.name}, record a placement that decides (simtool record --policy this-step) "
+            "or give a --profile calibrated with one"
+        )
+    raise UsageError(
+        f"profile {costs.name} has no cost of {', '.join(missing)}, which {placement.name} runs: its recordings never "
+        "did; give a --profile calibrated with one that does"
+    )
+
+
+def settings_of(
+    source: Bundle,
+    profile: Profile,
+    concurrencies: Sequence[int],
+    waves: int | None,
+    *,
+    seeds: int = 0,
+    noise_only: bool = False,
+    predictor: PredictorChoice | None = None,
+) -> list[Setting]:
+    """Return one setting a concurrency; raises UsageError when the requests cannot fill it, or refits the seeds."""
+    from simtool.study.full_batch import workload
+    from simtool.study.runner import Setting
+    from simtool.study.sweep import seeds_of
+
+    return [
+        Setting(
+            workload(source, concurrency, waves),
+            profile,
+            concurrency,
+            seeds_of(seeds),
+            not noise_only,
+            predictor=predictor,
+        )
+        for concurrency in concurrencies
+    ]
+
+
+def basis(settings: Sequence[Setting]) -> str:
+    """Say which steps are averaged, whose predictor decides, and what the intervals cover."""
+    controllers = dict.fromkeys(controller(each.source, each.profile, each.predictor) for each in settings)
+    return f"{_STEPS}; {' or '.join(controllers)}; {covered(settings[0])}"
+
+
+def controller(source: Bundle, profile: Profile, predictor: PredictorChoice | None) -> str:
+    """Say whose predictor the controller has, and how replay differs where this is a study's default."""
+    from simtool.study.runner import controller_of, default_predictor
+
+    choice = predictor or default_predictor(profile)
+    has = controller_of(source, profile, predictor).predictor is not None
+    told = f"controller with the {choice}'s predictor" if has else "controller without a predictor"
+    differs = (
+        predictor is None and choice == "profile" and controller_of(source, profile, "trace").predictor is not None
+    )
+    return told + (" (replay's default: the trace's)" if differs else "")
+
+
+def covered(setting: Setting) -> str:
+    """Say what an interval of this setting covers."""
+    count = len(setting.seeds)
+    if not count:
+        return "no noise, at the fitted costs: an interval, where there is one, covers the run's own steps only"
+    if count == 1:
+        return "one draw of noise" + (" and of refitted costs" if setting.refitted else "") + ": no interval"
+    if setting.refitted:
+        return (
+            f"95 % intervals cover noise and the error of the fit ({count} draws, each with costs refitted to "
+            "resampled steps); not other prompts, not what the cost model leaves out"
+        )
+    why = "--noise-only" if not setting.fit_error else f"{setting.profile.name} holds no refits; calibrate it anew"
+    return f"95 % intervals cover noise only ({count} seeds), not the error of the fit: {why}"
+
+
+def warn(caveats: Caveats, label: str = "") -> None:
+    """Print what replays warn of, in the words of `simtool replay`."""
+    for line in caveats.lines():
+        console.note(f"warning: {label}{': ' if label else ''}{line}")

@@ -1,0 +1,96 @@
+"""The table that commands print about bundles: one line each, its origin first, so that nobody mixes them up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from simtool.cli.shared import console
+
+if TYPE_CHECKING:
+    from simtool.analysis.metrics import Summary
+    from simtool.report.terminal.numbers import Number
+    from simtool.trace.trace import Bundle
+
+
+@dataclass(frozen=True)
+class Line:
+    """One bundle in a table. more: facts for machines. open_loop: its requests arrived over time."""
+
+    facts: Mapping[str, str]
+    more: Mapping[str, object]
+    warnings: Sequence[str]
+    summary: Summary
+    open_loop: bool
+
+
+def print_summaries(bundles: Sequence[Bundle], *, json: bool) -> None:
+    """Print throughput, TPOT, acceptance, step time, device idle and exposed host work of each bundle."""
+    print_lines([line_of(bundle) for bundle in bundles], json=json)
+
+
+def line_of(bundle: Bundle) -> Line:
+    """Summarise a bundle; a replay's facts say how far its outcomes can be trusted."""
+    from simtool.analysis.metrics import summarise_bundle
+
+    manifest = bundle.manifest
+    policy = bundle.placement.name if manifest.placement is not None else "-"
+    facts = {"bundle": bundle.path.name, "origin": manifest.origin, "placement": policy}
+    more: dict[str, object] = {}
+    if manifest.origin == "replayed":
+        facts["outcomes"] = str(manifest.details.get("outcomes", "-"))
+        names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
+        more = {name: manifest.details[name] for name in names if name in manifest.details}
+        more |= {"seed": manifest.seed, "warnings": manifest.warnings}
+    return Line(facts, more, manifest.warnings, summarise_bundle(bundle), arrived_over_time(bundle))
+
+
+def arrived_over_time(bundle: Bundle) -> bool:
+    """Return whether some request came after the first step began: a closed loop queues them all before it."""
+    arrivals, starts = bundle.table("requests")["arrival_ns"].to_list(), bundle.table("steps")["start_ns"].to_list()
+    return bool(arrivals and starts) and max(arrivals) > min(starts)
+
+
+def print_lines(lines: Sequence[Line], *, json: bool) -> None:
+    """Print a line a bundle; how long requests waited comes in a table of its own, where they arrived over time."""
+    from simtool.report.terminal.numbers import NUMBERS, WAITS
+
+    if json:
+        console.emit_json([as_json(line) for line in lines])
+        return
+    _print(lines, NUMBERS)
+    if any(line.open_loop for line in lines):
+        _print(lines, WAITS)
+    for line in lines:
+        tell_why_not_steady(line)
+
+
+def tell_why_not_steady(line: Line) -> None:
+    """Say why a line has no steady tok/s, where it has none."""
+    found = line.summary
+    if not found.full:
+        console.note(
+            f"{line.facts['bundle']}, {line.facts['placement']}: no steady tok/s, for at most {found.full_batch} of "
+            f"{found.slots} slots were ever busy at once"
+        )
+
+
+def as_json(line: Line) -> dict[str, object]:
+    """Return a line for machines: facts and every number."""
+    from simtool.report.terminal.numbers import NUMBERS, WAITS
+
+    numbers = {number.key: number.get(line.summary) for number in (*NUMBERS, *WAITS)}
+    return {**line.facts, **line.more, **numbers}
+
+
+def _print(lines: Sequence[Line], numbers: Sequence[Number]) -> None:
+    from simtool.report.terminal.tables import table
+
+    heads = list(dict.fromkeys(name for line in lines for name in line.facts))
+    rows = [
+        (*(line.facts.get(head, "-") for head in heads), *(number.text(line.summary) for number in numbers))
+        for line in lines
+    ]
+    columns = (*heads, *(number.name for number in numbers))
+    console.show(table("", columns, rows, numbers_from=len(heads)))

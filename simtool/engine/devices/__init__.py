@@ -1,0 +1,1 @@
+"""What runs the Runner's work: streams, events and copies on cpu, cuda, npu and a virtual clock."""

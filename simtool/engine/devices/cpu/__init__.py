@@ -1,0 +1,1 @@
+"""The other CPU core as an asynchronous device."""

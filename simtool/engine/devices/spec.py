@@ -1,0 +1,101 @@
+"""What a device is asked to run, and what it says about itself: plain data, no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from simtool.errors import UsageError
+from simtool.step.graph_buckets import GraphBuckets
+
+Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+DTYPES: tuple[Dtype, ...] = ("float32", "float64", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """How tokens are chosen. temperature 0: greedy. top_k 0 and top_p 1 switch those cuts off.
+
+    greedy_draft: the drafter proposes its likeliest token (q is one-hot) while the target still samples.
+    Raises UsageError for values out of range, and for cuts that greedy decoding would ignore.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+    greedy_draft: bool = False
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.temperature) and self.temperature >= 0):
+            raise UsageError(f"temperature is {self.temperature}; expected 0 (greedy) or a positive number")
+        if self.top_k < 0:
+            raise UsageError(f"top_k is {self.top_k}; expected 0 (off) or a positive whole number")
+        if not 0 < self.top_p <= 1:
+            raise UsageError(f"top_p is {self.top_p}; expected more than 0 and at most 1 (off)")
+        given = {"top_k": self.top_k > 0, "top_p": self.top_p < 1, "greedy_draft": self.greedy_draft}
+        if self.greedy and (idle := [name for name, is_given in given.items() if is_given]):
+            raise UsageError(
+                f"{', '.join(idle)}: would change nothing at temperature 0; raise it, or leave it at 0 alone"
+            )
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the target's likeliest token is always taken."""
+        return self.temperature == 0
+
+
+@dataclass(frozen=True)
+class RunnerSpec:
+    """The models and the room they get.
+
+    target, draft: checkpoint folders. slots: sequences at once. kv_blocks x block_size: tokens of target KV.
+    drafts: N, tokens drafted per block; None takes what the drafter was trained for.
+    context_tokens: longest prompt + output of one sequence; None takes what both models allow.
+    graph_rows: largest target batch to capture as a graph; 0: no graphs.
+    """
+
+    target: Path
+    draft: Path
+    slots: int
+    kv_blocks: int
+    block_size: int = 16
+    drafts: int | None = None
+    context_tokens: int | None = None
+    dtype: Dtype = "float32"
+    sampling: SamplingConfig = SamplingConfig()
+    graph_rows: int = 0
+
+    def __post_init__(self) -> None:
+        if self.graph_rows < 0:
+            raise UsageError(f"graph_rows is {self.graph_rows}; expected 0 (no graphs) or more")
+        for name in ("slots", "kv_blocks", "block_size"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is {getattr(self, name)}; expected 1 or more")
+        if self.drafts is not None and self.drafts < 1:
+            raise UsageError(f"drafts is {self.drafts}; expected 1 or more")
+        if self.dtype not in DTYPES:
+            raise UsageError(f"dtype is {self.dtype!r}; expected one of {', '.join(DTYPES)}")
+
+
+@dataclass(frozen=True)
+class RunnerInfo:
+    """What the host must know of the loaded models.
+
+    drafts: N. trained_drafts: the N the drafter was trained for. block_width: rows of the draft forward per
+    sequence. max_tokens: longest prompt + output of one sequence. confidence_head: false where confidence is the
+    drafter's own probability. graphs: the buckets at which forwards were captured.
+    """
+
+    algorithm: Literal["dspark", "dflash"]
+    drafts: int
+    trained_drafts: int
+    block_width: int
+    mask_token_id: int
+    vocab_size: int
+    eos_token_ids: tuple[int, ...]
+    max_tokens: int
+    confidence_head: bool
+    graphs: GraphBuckets = field(default_factory=GraphBuckets)

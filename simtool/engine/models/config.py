@@ -1,0 +1,255 @@
+"""config.json of a model folder -> TargetConfig or DraftConfig. No tensors here.
+
+Every public drafter format ends in one DraftConfig; what the engine does not run is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from simtool.engine.models.draft import DraftConfig
+from simtool.engine.models.heads import MARKOV_TYPES
+from simtool.engine.models.target import TargetConfig
+from simtool.errors import CheckpointError
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Typed reads of a config that name the file and the key when something is absent or odd."""
+
+    source: str
+    data: Json
+
+    def integer(self, key: str, default: int | None = None) -> int:
+        """A whole number, not negative."""
+        value = self.data.get(key)
+        value = default if value is None else value
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected a whole number: add or mend the key")
+        return value
+
+    def flag(self, key: str, default: bool) -> bool:
+        """True or false."""
+        value = self.data.get(key)
+        value = default if value is None else value
+        if not isinstance(value, bool):
+            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected true or false: mend the key")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """Any number, as a float."""
+        value = self.data.get(key)
+        value = default if value is None else value
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected a number: mend the key")
+        return float(value)
+
+    def integers(self, key: str) -> tuple[int, ...] | None:
+        """A list of whole numbers (a single one counts as a list of one), or None when absent."""
+        value = self.data.get(key)
+        if value is None:
+            return None
+        items = [value] if isinstance(value, int) else value
+        if not isinstance(items, list) or not all(type(item) is int for item in items):
+            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected a list of whole numbers: mend the key")
+        return tuple(items)
+
+    def nested(self, key: str) -> Fields | None:
+        """An object inside the config, or None when absent."""
+        value = self.data.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected an object: mend the key")
+        return Fields(f"{self.source} {key}", value)
+
+
+def target_config(fields: Fields) -> TargetConfig:
+    """A Qwen3 config as a TargetConfig. Raises CheckpointError for another architecture or option."""
+    kind = fields.data.get("model_type")
+    if kind != "qwen3":
+        raise CheckpointError(
+            f"{fields.source}: model_type is {kind!r}, expected 'qwen3': only dense Qwen3 targets run here"
+        )
+    return TargetConfig(
+        tied_embeddings=fields.flag("tie_word_embeddings", False),
+        eos_token_ids=fields.integers("eos_token_id") or (),
+        **_decoder_sizes(fields),
+    )
+
+
+def draft_config(fields: Fields, target: TargetConfig, tensors: Collection[str]) -> DraftConfig:
+    """A drafter's config in any of the public formats.
+
+    ``tensors``: the names in the folder; they say whether a bias, an embedding or a head is present where the
+    config does not. Raises CheckpointError for what the engine does not run or what does not fit the target.
+    """
+    if fields.data.get("speculators_model_type") is not None:
+        config = _speculators(fields, target, tensors)
+    elif fields.nested("dflash_config") is not None or "DFlashDraftModel" in (fields.data.get("architectures") or []):
+        config = _zlab(fields, target)
+    elif fields.integers("target_layer_ids") is not None:
+        config = _deepspec(fields, tensors)
+    else:
+        raise CheckpointError(
+            f"{fields.source}: no target_layer_ids, dflash_config or speculators_model_type, expected a DSpark or "
+            "DFlash drafter: is this the drafter's folder?"
+        )
+    _check_fit(fields, config, target)
+    return config
+
+
+def _decoder_sizes(fields: Fields) -> dict[str, Any]:
+    """What target and drafter configs have in common."""
+    if fields.data.get("hidden_act", "silu") != "silu":
+        raise CheckpointError(f"{fields.source}: hidden_act is {fields.data['hidden_act']!r}, expected 'silu'")
+    if fields.flag("use_sliding_window", False):
+        raise CheckpointError(f"{fields.source}: use_sliding_window is true, expected full attention in every layer")
+    heads = fields.integer("num_attention_heads")
+    kv_heads = fields.integer("num_key_value_heads", heads)
+    if heads == 0 or kv_heads == 0 or heads % kv_heads:
+        raise CheckpointError(
+            f"{fields.source}: {heads} attention heads over {kv_heads} kv heads, expected a whole multiple"
+        )
+    return {
+        "vocab_size": fields.integer("vocab_size"),
+        "hidden_size": fields.integer("hidden_size"),
+        "intermediate_size": fields.integer("intermediate_size"),
+        "layers": fields.integer("num_hidden_layers"),
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": fields.integer("head_dim", 128),  # Qwen3's own default
+        "rope_theta": _rope_theta(fields),
+        "eps": fields.number("rms_norm_eps", 1e-6),
+        "max_positions": fields.integer("max_position_embeddings", 32_768),
+        "attention_bias": fields.flag("attention_bias", False),
+    }
+
+
+def _rope_theta(fields: Fields) -> float:
+    """The rotary base, from rope_parameters or the older rope_theta; scaled rotary embeddings are refused."""
+    for key in ("rope_parameters", "rope_scaling"):
+        rope = fields.nested(key)
+        kind = rope and (rope.data.get("rope_type") or rope.data.get("type") or "default")
+        if kind not in (None, "default"):
+            raise CheckpointError(f"{fields.source}: {key} asks for {kind!r}, expected the default rotary embedding")
+        if rope is not None and rope.data.get("rope_theta") is not None:
+            return rope.number("rope_theta", 10_000.0)
+    return fields.number("rope_theta", 10_000.0)
+
+
+def _heads(fields: Fields, tensors: Collection[str]) -> dict[str, Any]:
+    """Markov and confidence fields of the DeepSpec and speculators formats."""
+    rank = fields.integer("markov_rank", 0)
+    kind = fields.data.get("markov_head_type") or "vanilla"
+    if kind not in MARKOV_TYPES:
+        raise CheckpointError(
+            f"{fields.source}: markov_head_type is {kind!r}, expected one of {', '.join(MARKOV_TYPES)}"
+        )
+    confidence = fields.flag("enable_confidence_head", False)
+    with_markov = confidence and fields.flag("confidence_head_with_markov", False)
+    if with_markov and rank == 0:
+        raise CheckpointError(f"{fields.source}: confidence_head_with_markov needs markov_rank above 0, got 0")
+    return {
+        "algorithm": "dspark" if rank or confidence else "dflash",
+        "markov_type": kind if rank else None,
+        "markov_rank": rank,
+        "confidence_head": confidence,
+        "confidence_with_markov": with_markov,
+        "confidence_bias": "confidence_head.proj.bias" in tensors,
+    }
+
+
+def _deepspec(fields: Fields, tensors: Collection[str]) -> DraftConfig:
+    return DraftConfig(
+        trained_drafts=fields.integer("block_size"),
+        samples_anchor_row=True,
+        mask_token_id=fields.integer("mask_token_id"),
+        tap_ids=fields.integers("target_layer_ids") or (),
+        **_heads(fields, tensors),
+        **_decoder_sizes(fields),
+    )
+
+
+def _zlab(fields: Fields, target: TargetConfig) -> DraftConfig:
+    nested = fields.nested("dflash_config") or fields
+    sizes = _decoder_sizes(fields)
+    taps = nested.integers("target_layer_ids")
+    return DraftConfig(
+        algorithm="dflash",
+        trained_drafts=fields.integer("block_size") - 1,
+        samples_anchor_row=False,
+        mask_token_id=nested.integer("mask_token_id"),
+        tap_ids=taps or default_tap_ids(sizes["layers"], fields.integer("num_target_layers", target.layers)),
+        own_embedding=False,
+        own_head=False,
+        **sizes,
+    )
+
+
+def _speculators(fields: Fields, target: TargetConfig, tensors: Collection[str]) -> DraftConfig:
+    kind = fields.data["speculators_model_type"]
+    layers = fields.nested("transformer_layer_config")
+    if kind not in ("dspark", "dflash") or layers is None:
+        raise CheckpointError(
+            f"{fields.source}: speculators_model_type is {kind!r}, expected 'dspark' or 'dflash' with a "
+            "transformer_layer_config"
+        )
+    drafted = fields.integer("draft_vocab_size", target.vocab_size)
+    if drafted != target.vocab_size:
+        raise CheckpointError(
+            f"{fields.source}: draft_vocab_size is {drafted}, expected the target's {target.vocab_size}: reduced "
+            "draft vocabularies are not supported, use a drafter with the full vocabulary"
+        )
+    from_anchor = fields.flag("sample_from_anchor", kind == "dspark")
+    sizes = _decoder_sizes(layers) | {"vocab_size": drafted}
+    return DraftConfig(
+        trained_drafts=fields.integer("block_size") - (0 if from_anchor else 1),
+        samples_anchor_row=from_anchor,
+        mask_token_id=fields.integer("mask_token_id"),
+        tap_ids=tuple(tap - 1 for tap in fields.integers("aux_hidden_state_layer_ids") or ()),
+        own_embedding="embed_tokens.weight" in tensors,
+        own_head="lm_head.weight" in tensors,
+        **(_heads(fields, tensors) | {"algorithm": kind}),
+        **sizes,
+    )
+
+
+def default_tap_ids(draft_layers: int, target_layers: int) -> tuple[int, ...]:
+    """The z-lab rule where ids are absent: the middle layer for one, else evenly from 1 to L-3, rounded."""
+    if draft_layers == 1:
+        return (target_layers // 2,)
+    span = (target_layers - 3 - 1) / (draft_layers - 1)
+    return tuple(round(1 + i * span) for i in range(draft_layers))
+
+
+def _check_fit(fields: Fields, config: DraftConfig, target: TargetConfig) -> None:
+    last = target.layers - 1
+    wrong = [tap for tap in config.tap_ids if not 0 <= tap < last]
+    if wrong or not config.tap_ids:
+        raise CheckpointError(
+            f"{fields.source}: target layer ids {list(config.tap_ids)}, expected one or more of 0..{last - 1} "
+            f"(layer {last} is the last, and never a tap): is this drafter made for this target?"
+        )
+    expected_layers = fields.data.get("num_target_layers")
+    if expected_layers is not None and expected_layers != target.layers:
+        raise CheckpointError(
+            f"{fields.source}: num_target_layers is {expected_layers}, the target has {target.layers}: use its "
+            "own target"
+        )
+    for key, ours, theirs in (
+        ("hidden_size", config.hidden_size, target.hidden_size),
+        ("vocab_size", config.vocab_size, target.vocab_size),
+    ):
+        if ours != theirs:
+            raise CheckpointError(f"{fields.source}: {key} is {ours}, the target's is {theirs}: use its own target")
+    if config.mask_token_id >= config.vocab_size:
+        raise CheckpointError(
+            f"{fields.source}: mask_token_id is {config.mask_token_id}, expected less than {config.vocab_size}"
+        )
+    if config.trained_drafts < 1:
+        raise CheckpointError(f"{fields.source}: block_size leaves no draft token, expected at least one: mend it")

@@ -1,0 +1,107 @@
+"""The fill-in pass: the drafter's outcome at every anchor of a recorded request, visited or not.
+
+Under greedy decoding the target emits the same tokens whatever was pruned, and the drafter sees only committed
+context. So the block drafted at an anchor, its confidence and its match run depend on the anchor alone, and one
+teacher-forced pass over the recorded tokens yields them all. Any placement can then be replayed token-exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from simtool.engine.models.draft import DraftModel
+from simtool.engine.models.heads import probability_of
+from simtool.engine.models.target import TargetModel
+from simtool.engine.outcomes.reference import DenseSequence, dense_attention
+from simtool.engine.runner.sampling import gaps
+
+_ANCHORS_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class FilledRequest:
+    """Outcomes at anchors `start`, start + 1, ... of one request; lists are per anchor, inner lists per draft.
+
+    draft_margin: smallest gap between the drafter's two likeliest logits over drafts 1 to m + 1. flips: positions of
+    output tokens that the teacher-forced target would not have chosen, and the gap between its two likeliest logits.
+    """
+
+    start: int
+    confidence: list[list[float]]
+    draft_prob: list[list[float]]
+    match_run: list[int]
+    draft_margin: list[float]
+    flips: dict[int, float]
+
+
+@dataclass(frozen=True)
+class Filler:
+    """Fills requests with a target and its drafter, `drafts` tokens a block."""
+
+    target: TargetModel
+    draft: DraftModel
+    drafts: int
+
+    @torch.inference_mode()
+    def fill(self, prompt: Sequence[int], output: Sequence[int]) -> FilledRequest:
+        """Return the outcomes at every anchor from the first output token to the last."""
+        tokens = [*prompt, *output]
+        positions = torch.arange(len(tokens))
+        cache = DenseSequence()
+        hidden, features = self.target(torch.tensor(tokens), positions, cache, self.draft.config.tap_ids)
+        logits = self.target.logits(hidden[len(prompt) - 1 :])
+        best = logits.argmax(-1)
+        chosen, margins = best.tolist(), gaps(logits, best).tolist()
+        flips = {len(prompt) + k: margins[k] for k, token in enumerate(output) if token != chosen[k]}
+        following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache))
+        context = self.draft.project_context(features, positions)
+        anchors = range(len(prompt), len(tokens))
+        filled = FilledRequest(len(prompt), [], [], [], [], flips)
+        for first in range(anchors.start, anchors.stop, _ANCHORS_AT_ONCE):
+            starts = torch.arange(first, min(first + _ANCHORS_AT_ONCE, anchors.stop))
+            self._fill_chunk(filled, context, following, starts)
+        return filled
+
+    def _continue(self, token: int, position: int, cache: DenseSequence) -> list[int]:
+        """The target's own next `drafts` tokens, so that the last anchors have an answer too."""
+        extra = [token]
+        while len(extra) < self.drafts:
+            hidden, _ = self.target(torch.tensor([extra[-1]]), torch.tensor([position + len(extra) - 1]), cache)
+            extra.append(int(self.target.logits(hidden[-1]).argmax()))
+        return extra
+
+    def _fill_chunk(
+        self, filled: FilledRequest, context: list[tuple[Tensor, Tensor]], tokens: Tensor, starts: Tensor
+    ) -> None:
+        anchors = tokens[starts]
+        ids, positions = self.draft.block(anchors, starts, self.drafts)
+        rows = len(ids) // len(starts)
+        attend = _BlocksAttend(context, starts.repeat_interleave(rows), rows)
+        hidden = self.draft.predicting(self.draft(ids, positions, attend), self.drafts)
+        block = self.draft.draft(hidden, anchors)
+        wanted = tokens[starts[:, None] + 1 + torch.arange(self.drafts)]
+        matches = (block.tokens == wanted).long().cumprod(-1).sum(-1)
+        filled.confidence.extend(self.draft.confidence(hidden, block).tolist())
+        filled.draft_prob.extend(probability_of(block.tokens, block.logits).tolist())
+        filled.match_run.extend(matches.tolist())
+        unseen = torch.arange(self.drafts) > matches[:, None]
+        margins = gaps(block.logits, block.tokens).masked_fill(unseen, torch.inf).amin(-1)
+        filled.draft_margin.extend(margins.tolist())
+
+
+class _BlocksAttend:
+    """Many blocks of one sequence at once: each row sees the context before its anchor and its own block."""
+
+    def __init__(self, context: list[tuple[Tensor, Tensor]], row_starts: Tensor, rows: int) -> None:
+        self._context = context
+        length = len(context[0][0])
+        block = torch.arange(len(row_starts)) // rows
+        self._mask = torch.cat((torch.arange(length) < row_starts[:, None], block == block[:, None]), dim=1)
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values = self._context[layer]
+        return dense_attention(q, torch.cat((keys, k)), torch.cat((values, v)), self._mask)

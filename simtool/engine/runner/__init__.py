@@ -1,0 +1,1 @@
+"""Forwards over cached keys and values, sampling, and captured graphs."""

@@ -1,0 +1,1 @@
+"""The NPU's own attention and fused layers."""

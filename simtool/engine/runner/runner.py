@@ -1,0 +1,275 @@
+"""The Runner: target, drafter and their caches, one method per compute-lane work of the op catalogue.
+
+A device puts the host's lists in as named inputs, calls `run("draft")` and so on, and takes named outputs out.
+B sequences, N drafts a block, R draft rows, W validate rows, T prompt rows, A rows whose tokens were accepted.
+
+Inputs (int64):
+    build_query         query_ids [R], query_positions [R], query_slots [B], context_lens [B], sample_keys [B]
+    build_dense/varlen  validate_{ids,positions,slot_mapping,kv_lens} [W], validate_block_tables [W, M],
+                        validate_cu_rows [B + 1]
+    fill_varlen_index   fill_source, fill_destination [W - B]
+    write_context       context_rows, context_slots, context_positions [A]
+    build_prefill       prefill_{ids,positions,slot_mapping} [T], prefill_cu_rows [B + 1], sample_keys [B]
+Outputs: draft_tokens, confidence, draft_prob [B, N]; confidence_logits [B, N] (with a confidence head);
+    tokens [B, N + 1] (prefill: [B, 1]); accepted [B]; verify_margin, as tokens: the logits gap of each (greedy only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
+from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.models.draft import DraftModel
+from simtool.engine.models.heads import probability_of
+from simtool.engine.models.target import TargetModel
+from simtool.engine.runner import fused_cpu_layers as cpu_layers
+from simtool.engine.runner.attention import Kernels, PlainKernels, PromptAttention
+from simtool.engine.runner.forwards import DraftForward, TargetForward
+from simtool.engine.runner.graphs import Capture, DeviceCapture
+from simtool.engine.runner.npu import attention as npu_attention
+from simtool.engine.runner.npu import layers as npu_layers
+from simtool.engine.runner.npu import ops as npu_ops
+from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.sampling import Dice, DraftPicker, Verdict, first_tokens, verify_greedy, verify_sampled
+from simtool.errors import CapacityError, DeviceError, UsageError
+from simtool.step.graph_buckets import GraphBuckets, make_buckets
+
+#: The works that `Runner.run` knows: the compute lane of the op catalogue.
+WORKS = ("draft", "sample", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
+
+
+class Runner:
+    """Runs device work by name. Inputs and outputs are replaced by the work that gives them anew."""
+
+    def __init__(
+        self,
+        target: TargetModel,
+        draft: DraftModel,
+        spec: RunnerSpec,
+        kernels: Kernels | None = None,
+        capture: Capture | None = None,
+    ) -> None:
+        """Models of one dtype on one device; caches are made beside them. Raises CapacityError.
+
+        kernels: what decode forwards attend with; None: plain torch. capture: makes graphs; None: all runs eagerly.
+        """
+        self._target, self._draft, self._sampling = target, draft, spec.sampling
+        self.info = _info(target, draft, spec, capture)
+        self.device = draft.fc.weight.device
+        kernels = PlainKernels() if kernels is None else kernels
+        self._target_forward = TargetForward(target, draft.config.tap_ids, kernels, spec, self.info)
+        self._draft_forward = DraftForward(draft, kernels, spec, self.info)
+        self._inputs: dict[str, Tensor] = {}
+        self._host: dict[str, Tensor] = {}
+        self._outputs: dict[str, Tensor] = {}
+        self._kept: dict[str, Tensor] = {}
+        if capture is not None:
+            with torch.inference_mode():
+                self._draft_forward.capture(capture, self.info.graphs.draft)
+                self._target_forward.capture(capture, self.info.graphs.target)
+
+    def put(self, inputs: Mapping[str, Tensor], host: Mapping[str, Tensor]) -> None:
+        """Hand over named inputs on the device, and the same in host memory (for lengths: reading never syncs)."""
+        self._inputs.update(inputs)
+        self._host.update(host)
+
+    @torch.inference_mode()
+    def run(self, work: str) -> None:
+        """Run one work. Raises DeviceError for a name that no method bears."""
+        if work not in WORKS:
+            raise DeviceError(f"unknown device work {work!r}; expected one of {', '.join(WORKS)}")
+        getattr(self, work)()
+
+    def output(self, name: str) -> Tensor:
+        """Return a named output of the latest work that gave it. Raises DeviceError when none has."""
+        return _named(self._outputs, name, "output")
+
+    @torch.inference_mode()
+    def rebind(self, work: str) -> None:
+        """Bind the lengths of the rows handed over last to the graph that will run `work` (draft or target).
+
+        Raises DeviceError where no graph takes lengths from the host.
+        """
+        if not self.info.graphs.rebinds:
+            raise DeviceError(
+                f"no graph of {work!r} takes lengths from the host here; take a placement without rebinds"
+            )
+        if work == "draft":
+            self._draft_forward.rebind((self._host_in("context_lens") + self.info.block_width).tolist())
+        else:
+            self._target_forward.rebind(self._host_in("validate_kv_lens").tolist())
+
+    def draft(self) -> None:
+        """One non-causal forward over the block rows; keeps the rows that make drafts."""
+        hidden = self._draft_forward(self._block_rows())
+        self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
+        self._kept["anchors"] = self._in("query_ids").view(-1, self.info.block_width)[:, 0]
+
+    def sample(self) -> None:
+        """The drafter's tokens, one after another where it has a Markov head, then its confidence in all of them."""
+        hidden = self._kept_one("hidden")
+        if self._sampling.greedy:
+            block = self._draft.draft(hidden, self._kept_one("anchors"))
+        else:
+            picker = DraftPicker(self._sampling, self._dice(self._in("context_lens")), self.info.drafts)
+            block = self._draft.draft(hidden, self._kept_one("anchors"), picker)
+            self._kept["proposal"] = picker.proposal
+        chances = probability_of(block.tokens, block.logits)
+        logits = self._draft.confidence_logits(hidden, block)
+        self._outputs.update(draft_tokens=block.tokens, draft_prob=chances, confidence=chances)
+        if logits is not None:
+            self._outputs.update(confidence_logits=logits, confidence=self._wide(logits).sigmoid())
+
+    def fill_dense(self) -> None:
+        """Drafted tokens into the rows behind each anchor; every sequence has N + 1 rows."""
+        self._in("validate_ids").view(-1, self.info.drafts + 1)[:, 1:] = self.output("draft_tokens")
+
+    def fill_varlen(self) -> None:
+        """Drafted tokens gathered from fill_source into the rows fill_destination."""
+        tokens = self.output("draft_tokens").flatten().index_select(0, self._in("fill_source"))
+        self._in("validate_ids").index_copy_(0, self._in("fill_destination"), tokens)
+
+    def target(self) -> None:
+        """The target forward over W q=1 rows; keeps their logits and taps."""
+        self._kept["logits"], self._kept["taps"] = self._target_forward(self._validate_rows())
+
+    def verify(self) -> None:
+        """Which drafts stand, and the target's own next token."""
+        logits, cu_rows, drafts = self._kept_one("logits"), self._in("validate_cu_rows"), self.output("draft_tokens")
+        if self._sampling.greedy:
+            self._give(verify_greedy(logits, cu_rows, drafts))
+            return
+        dice = self._dice(self._in("context_lens"))
+        self._give(verify_sampled(logits, cu_rows, drafts, self._kept_one("proposal"), self._sampling, dice))
+
+    def prefill(self) -> None:
+        """The target forward over whole prompts and the token after each; keeps the taps of all T rows."""
+        cu_rows = self._host_in("prefill_cu_rows").tolist()
+        attend = PromptAttention(self._target_forward.cache, self._in("prefill_slot_mapping"), cu_rows)
+        ids, positions = self._in("prefill_ids"), self._in("prefill_positions")
+        hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
+        last = self._in("prefill_cu_rows")[1:] - 1
+        dice = None if self._sampling.greedy else self._dice(positions[last])
+        self._give(first_tokens(self._target.logits(hidden[last]), self._sampling, dice))
+
+    def context_kv(self) -> None:
+        """Taps of accepted rows into the drafter's context, at their positions in their slots."""
+        positions = self._in("context_positions")
+        features = self._kept_one("taps").index_select(0, self._in("context_rows"))
+        mapping = self._draft_forward.places(self._in("context_slots"), positions)
+        for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
+            self._draft_forward.context.write(layer, mapping, keys, values)
+
+    def _block_rows(self) -> Rows:
+        forward, width = self._draft_forward, self.info.block_width
+        slots, positions = self._in("query_slots"), self._in("query_positions")
+        return Rows(
+            self._in("query_ids"),
+            positions,
+            forward.places(slots.repeat_interleave(width), positions),
+            forward.tables(slots),
+            self._in("context_lens") + width,
+            forward.tables(self._host_in("query_slots")),
+            self._host_in("context_lens") + width,
+        )
+
+    def _validate_rows(self) -> Rows:
+        return Rows(
+            self._in("validate_ids"),
+            self._in("validate_positions"),
+            self._in("validate_slot_mapping"),
+            self._in("validate_block_tables"),
+            self._in("validate_kv_lens"),
+            self._host_in("validate_block_tables"),
+            self._host_in("validate_kv_lens"),
+        )
+
+    def _in(self, name: str) -> Tensor:
+        return _named(self._inputs, name, "input")
+
+    def _host_in(self, name: str) -> Tensor:
+        return _named(self._host, name, "input")
+
+    def _kept_one(self, name: str) -> Tensor:
+        return _named(self._kept, name, "intermediate")
+
+    def _dice(self, anchors: Tensor) -> Dice:
+        return Dice(self._sampling.seed, self._in("sample_keys"), anchors)
+
+    def _give(self, verdict: Verdict) -> None:
+        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted)
+        if verdict.margin is not None:
+            self._outputs["verify_margin"] = verdict.margin
+
+    @staticmethod
+    def _wide(x: Tensor) -> Tensor:
+        return x if x.dtype == torch.float64 else x.float()
+
+
+def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
+    """Load both models onto a torch device, make their caches, capture their graphs.
+
+    Raises CheckpointError, CapacityError, and UsageError for what this device does not run.
+    """
+    kind = torch.device(device).type
+    if kind == "cpu" and spec.graph_rows:
+        raise UsageError(f"graph_rows is {spec.graph_rows}, and a cpu has no graphs; leave it out or take cuda or npu")
+    if kind == "npu":
+        npu_ops.load_ops()
+        npu_attention.check_spec(spec)
+    dtype: torch.dtype = getattr(torch, spec.dtype)
+    target = load_target(spec.target, dtype, device)
+    draft = load_draft(spec.draft, target, dtype, device)
+    kernels: Kernels = PlainKernels()
+    if kind == "cpu":
+        for model in (target, draft):
+            cpu_layers.fuse(model, spec.context_tokens)
+    if kind == "npu":
+        kernels = npu_attention.NpuKernels()
+        for model in (target, draft):
+            npu_attention.check_head_dim(model.config.head_dim)
+            npu_layers.fuse(model)
+    return Runner(target, draft, spec, kernels, DeviceCapture(torch.device(device)) if spec.graph_rows else None)
+
+
+def to_numpy(output: Tensor) -> NDArray[np.generic]:
+    """Copy an output to host memory; half precision, which numpy lacks in part, becomes float32."""
+    wide = output.float() if output.dtype in (torch.float16, torch.bfloat16) else output
+    array: NDArray[np.generic] = wide.cpu().numpy().copy()
+    return array
+
+
+def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec, capture: Capture | None) -> RunnerInfo:
+    t, d = target.config, draft.config
+    drafts = d.trained_drafts if spec.drafts is None else spec.drafts
+    most = min(t.max_positions, d.max_positions)
+    asked = most if spec.context_tokens is None else spec.context_tokens
+    if not 1 <= asked <= most:
+        raise CapacityError(f"context_tokens is {asked}; these models hold 1 to {most} tokens; ask for that or less")
+    return RunnerInfo(
+        d.algorithm, drafts, d.trained_drafts, d.block_rows(drafts), d.mask_token_id, t.vocab_size,
+        t.eos_token_ids, asked, d.confidence_head, _graphs(spec, drafts, capture),
+    )  # fmt: skip
+
+
+def _graphs(spec: RunnerSpec, drafts: int, capture: Capture | None) -> GraphBuckets:
+    """Every batch size of the draft has a bucket; target rows only up to what was asked for, or can occur."""
+    if capture is None:
+        return GraphBuckets()
+    rows = min(spec.graph_rows, spec.slots * (drafts + 1))
+    return GraphBuckets(make_buckets(spec.slots), make_buckets(rows), capture.rebinds)
+
+
+def _named(tensors: Mapping[str, Tensor], name: str, what: str) -> Tensor:
+    if name not in tensors:
+        known = ", ".join(sorted(tensors)) or "none"
+        raise DeviceError(
+            f"no device {what} {name!r} yet (there are: {known}); upload it or run the work that gives it first"
+        )
+    return tensors[name]

@@ -1,0 +1,151 @@
+"""A live run: requests in, tokens out, one worker step after another until nothing is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from simtool.engine.devices.protocol import WorkTiming
+from simtool.engine.serving.recorder import RequestFacts
+from simtool.engine.serving.worker import StepState, Worker
+from simtool.errors import CapacityError
+from simtool.step.scheduler import Request, Scheduler
+from simtool.units import NS_PER_S
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One request to serve. key seeds its random numbers; arrival_ns counts from the start of the run."""
+
+    request_id: str
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int
+    kind: str = "prompt"
+    arrival_ns: int = 0
+    key: int = 0
+
+
+@dataclass
+class RunResult:
+    """What a run produced. Times in ns on the run's clock."""
+
+    requests: dict[str, RequestFacts] = field(default_factory=dict)
+    steps: int = 0
+    start_ns: int = 0
+    end_ns: int = 0
+
+    @property
+    def output_ids(self) -> dict[str, list[int]]:
+        """Output token ids by request."""
+        return {name: facts.output_ids for name, facts in self.requests.items()}
+
+
+class Run:
+    """A run under way: `advance` makes one step, until it is `finished`.
+
+    timings: device times on this run's clock; None: the device's own. Raises CapacityError at its start when a prompt
+    cannot fit the models' context_tokens or the KV cache.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        prompts: Iterable[Prompt],
+        context_tokens: int,
+        timings: Callable[[], list[WorkTiming]] | None = None,
+    ) -> None:
+        self.worker = worker
+        self._timings = timings or worker.device.timings
+        self.result = RunResult(start_ns=worker.recorder.now_ns())
+        for prompt in sorted(prompts, key=lambda prompt: prompt.arrival_ns):  # who comes first is served first
+            _enqueue(worker, prompt, context_tokens, self.result)
+
+    @property
+    def finished(self) -> bool:
+        """Whether every request has been served."""
+        return self.worker.scheduler.idle
+
+    @property
+    def served(self) -> int:
+        """Requests that are finished."""
+        return sum(1 for facts in self.result.requests.values() if facts.finish_reason)
+
+    def advance(self) -> None:
+        """Make the next step and record it; waits for an arrival when there is nothing else to do."""
+        _await_arrival(self.worker)
+        s = self.worker.step(self.result.steps, self.worker.recorder.now_ns())
+        self.worker.recorder.end_step(s, self._timings())
+        self.result.steps += 1
+        _account(self.worker, s, self.result)
+
+    def close(self) -> RunResult:
+        """Take the last device times and return the result."""
+        self.worker.recorder.close(self._timings())
+        self.result.end_ns = self.worker.recorder.now_ns()
+        return self.result
+
+
+def run(
+    worker: Worker,
+    prompts: Iterable[Prompt],
+    context_tokens: int,
+    progress: Callable[[int], None] = lambda finished: None,
+    most_steps: int | None = None,
+) -> RunResult:
+    """Serve every prompt and return the result; `progress` hears how many requests are finished.
+
+    context_tokens: positions the models can hold. most_steps: stop after so many, whatever is left to do.
+    """
+    this = Run(worker, prompts, context_tokens)
+    while not this.finished and (most_steps is None or this.result.steps < most_steps):
+        this.advance()
+        progress(this.served)
+    return this.close()
+
+
+def queue(scheduler: Scheduler, prompt: Prompt, context_tokens: int, arrival_ns: int = 0) -> None:
+    """Queue a request; raises CapacityError for one that the models' context or the KV cache could never hold."""
+    needed = len(prompt.prompt_ids) + prompt.max_new_tokens + scheduler.lookahead
+    if needed > context_tokens:
+        raise CapacityError(
+            f"request {prompt.request_id}: {len(prompt.prompt_ids)} prompt + {prompt.max_new_tokens} new tokens and "
+            f"the drafts ahead need {needed} positions; the models hold {context_tokens}: shorten it or "
+            "--max-new-tokens"
+        )
+    scheduler.add(Request(prompt.request_id, len(prompt.prompt_ids), prompt.max_new_tokens, arrival_ns))
+
+
+def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunResult) -> None:
+    # requests of one moment are queued one after another: their stamps keep the order for whoever replays the run
+    arrival_ns = result.start_ns + prompt.arrival_ns if prompt.arrival_ns else worker.recorder.now_ns()
+    latest = next(reversed(result.requests.values()), None)
+    if latest is not None:
+        arrival_ns = max(arrival_ns, latest.arrival_ns)
+    queue(worker.scheduler, prompt, context_tokens, arrival_ns)
+    worker.tokens[prompt.request_id] = list(prompt.prompt_ids)
+    worker.keys[prompt.request_id] = prompt.key
+    result.requests[prompt.request_id] = RequestFacts(
+        prompt.request_id, prompt.kind, prompt.max_new_tokens, list(prompt.prompt_ids), arrival_ns
+    )
+
+
+def _await_arrival(worker: Worker) -> None:
+    """Sleep until the next request arrives: only an open loop with nothing running gets here with time to spare."""
+    arrival_ns = worker.scheduler.next_arrival_ns
+    if worker.scheduler.running or arrival_ns is None:
+        return
+    while (wait_ns := arrival_ns - worker.recorder.now_ns()) > 0:
+        time.sleep(wait_ns / NS_PER_S)
+
+
+def _account(worker: Worker, s: StepState, result: RunResult) -> None:
+    for sequence in s.sequences if s.prefill else ():
+        facts = result.requests[sequence.request.request_id]
+        facts.admitted_ns, facts.first_token_ns = s.now_ns, s.tokens_ns
+    for sequence, reason in worker.finished:
+        facts = result.requests[sequence.request.request_id]
+        facts.finished_ns, facts.finish_reason = s.tokens_ns, reason
+        facts.output_ids = worker.tokens[facts.request_id][len(facts.prompt_ids) :]
+        worker.recorder.end_request(facts)
+    worker.finished.clear()

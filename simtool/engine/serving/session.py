@@ -1,0 +1,285 @@
+"""A device with its models loaded, on which any number of runs are made and recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+from simtool import __version__
+from simtool.engine.devices.protocol import Device, WorkTiming
+from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
+from simtool.engine.serving.engine import Prompt, Run, RunResult, queue, run
+from simtool.engine.serving.host_load import MachineMeter
+from simtool.engine.serving.interleave import TurnClock, take_turns
+from simtool.engine.serving.recorder import BundleRecorder, Recorder
+from simtool.engine.serving.worker import BlockShape, Worker
+from simtool.errors import UsageError
+from simtool.step.controller import ControllerSettings
+from simtool.step.placement import Placement
+from simtool.step.scheduler import BlockPool, Scheduler
+from simtool.trace.manifest import Manifest
+from simtool.trace.trace import BundleWriter
+
+_WARM_UP_TOKENS = 16
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What one run does: who is served, in which placement, under which controller.
+
+    prompt_seed: the seed that drew the prompts; None: none did, or it is not known.
+    """
+
+    prompts: Sequence[Prompt]
+    placement: Placement
+    controller: ControllerSettings = field(default_factory=ControllerSettings)
+    prompt_seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Share:
+    """A run's part of the device: slots first_slot, first_slot + 1, ... and KV blocks likewise."""
+
+    slots: int
+    kv_blocks: int
+    first_slot: int = 0
+    first_block: int = 0
+
+
+@dataclass
+class Session:
+    """One open device. `concurrency` requests run at once; a context manager that closes the device."""
+
+    device: Device
+    spec: RunnerSpec
+    seed: int = 0
+    warnings: list[str] = field(default_factory=list)
+    _models: dict[str, dict[str, str]] | None = None
+
+    @property
+    def info(self) -> RunnerInfo:
+        """What the loaded models are."""
+        return self.device.info
+
+    def __post_init__(self) -> None:
+        info = self.info
+        if info.drafts != info.trained_drafts:
+            self.warnings.append(
+                f"SL {info.drafts} differs from the drafter's trained block of {info.trained_drafts}: "
+                "the block is simply that many rows, and acceptance may suffer"
+            )
+        if self.spec.dtype in ("bfloat16", "float16"):
+            self.warnings.append(
+                f"{self.spec.dtype}: where two tokens all but tie, another batch may choose the other one; tokens are "
+                "sure to repeat in float32 and float64 only"
+            )
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.device.close()
+
+    def run(
+        self,
+        plan: RunPlan,
+        recorder: Recorder | None = None,
+        progress: Callable[[int], None] = lambda finished: None,
+        share: Share | None = None,
+    ) -> RunResult:
+        """Serve the prompts; nothing is kept but the result, unless a recorder is given. share: None is all of it."""
+        worker = self._worker(plan, recorder or Recorder(self.device.now_ns), share)
+        return run(worker, plan.prompts, self.info.max_tokens, progress)
+
+    def warm_up(self, plan: RunPlan) -> None:
+        """Run a few tokens of the first requests, so that no recorded step pays for first uses."""
+        prompts = [
+            Prompt(f"warm-{i}", prompt.prompt_ids, min(prompt.max_new_tokens, _WARM_UP_TOKENS))
+            for i, prompt in enumerate(plan.prompts[: self.spec.slots])
+        ]
+        self.run(RunPlan(prompts, plan.placement, plan.controller))
+
+    def record(
+        self,
+        path: Path,
+        plan: RunPlan,
+        *,
+        force: bool = False,
+        details: Mapping[str, object] | None = None,
+        progress: Callable[[int], None] = lambda finished: None,
+    ) -> RunResult:
+        """Serve the prompts and leave a bundle at `path`. An error or an interrupt leaves it marked incomplete."""
+        self.check(plan)
+        with BundleWriter(path, self._manifest(plan, self._whole, details or {}), force=force) as writer:
+            meter = MachineMeter(self.device.pids)
+            result = self.run(plan, self._recorder(self.device.now_ns, writer, plan), progress)
+            self._close(writer, meter)
+        return result
+
+    def record_in_turns(
+        self,
+        jobs: Sequence[tuple[Path | None, RunPlan]],
+        *,
+        force: bool = False,
+        details: Mapping[str, object] | None = None,
+        progress: Callable[[int], None] = lambda served: None,
+    ) -> list[RunResult]:
+        """Record several plans step by step in turn, each on an equal share of the device (interleave.py).
+
+        The device's slots and KV blocks are divided; a bundle's concurrency is its share's. A job without a path runs
+        its turns and keeps nothing. Returns the results in the order of the jobs.
+        """
+        shares = self._shares(len(jobs))
+        for (_, plan), share in zip(jobs, shares, strict=True):
+            self.check(plan, share)
+        names = [path.name for path, _ in jobs if path is not None]
+        with ExitStack() as stack:
+            meter = MachineMeter(self.device.pids)
+            writers: list[BundleWriter] = []
+            runs: list[tuple[Run, TurnClock]] = []
+            for (path, plan), share in zip(jobs, shares, strict=True):
+                clock = TurnClock(self.device.now_ns)
+                recorder = Recorder(clock)
+                if path is not None:
+                    others = [name for name in names if name != path.name]
+                    manifest = self._manifest(plan, share, {**(details or {}), "in_turns_with": others})
+                    writers.append(stack.enter_context(BundleWriter(path, manifest, force=force)))
+                    recorder = self._recorder(clock, writers[-1], plan)
+                on_clock = partial(_on_clock, clock, self.device)
+                worker = self._worker(plan, recorder, share)
+                clock.resume()  # queueing takes time too, and its stamps must differ
+                runs.append((Run(worker, plan.prompts, self.info.max_tokens, on_clock), clock))
+                clock.pause()
+            take_turns(runs, progress)
+            results = [run_.close() for run_, _ in runs]
+            for writer in writers:
+                self._close(writer, meter)
+        return results
+
+    def _recorder(self, now_ns: Callable[[], int], writer: BundleWriter, plan: RunPlan) -> BundleRecorder:
+        return BundleRecorder(now_ns, writer, plan.placement.name, greedy=self.spec.sampling.greedy)
+
+    def _close(self, writer: BundleWriter, meter: MachineMeter) -> None:
+        use = meter.stop()
+        machine = use.to_dict() if use else None
+        writer.close(details={**writer.manifest.details, "machine": machine, "clock": self.device.clock_facts()})
+
+    def profile(self, folder: Path, plan: RunPlan, steps: int) -> None:
+        """Run the plan's first steps again under the framework's profiler, into a folder; nothing is recorded.
+
+        A run of its own, because a profiler lengthens what it watches.
+        """
+        if steps < 1:
+            raise UsageError(f"{steps} steps to profile; expected 1 or more")
+        self.device.start_profile(folder)
+        worker = self._worker(plan, Recorder(self.device.now_ns))
+        run(worker, plan.prompts, self.info.max_tokens, most_steps=steps)
+        self.device.stop_profile()
+
+    def check(self, plan: RunPlan, share: Share | None = None) -> None:
+        """Raise UsageError or CapacityError for a plan that cannot run on its share, before a folder is made."""
+        names = [prompt.request_id for prompt in plan.prompts]
+        if not names:
+            raise UsageError("no prompts to serve; expected one or more")
+        if len(set(names)) < len(names):
+            raise UsageError("two prompts share a request id; give each its own")
+        self._check_rebinds(plan.placement)
+        scheduler = self._scheduler(share or self._whole)
+        for prompt in plan.prompts:
+            _known(prompt, self.info.vocab_size)
+            queue(scheduler, prompt, self.info.max_tokens)
+
+    def _check_rebinds(self, placement: Placement) -> None:
+        if placement.rebinds and not self.info.graphs.rebinds:
+            raise UsageError(f"{placement.name} binds lengths to graphs, and none here takes them; drop +rebind")
+        if self.info.graphs.rebinds and not placement.rebinds:
+            raise UsageError(f"graphs of {self.device.name} take lengths from the host: use {placement.name}+rebind")
+
+    @property
+    def _whole(self) -> Share:
+        return Share(self.spec.slots, self.spec.kv_blocks)
+
+    def _shares(self, count: int) -> list[Share]:
+        """Divide slots and KV blocks into equal parts; raises UsageError when there is not one of each for all."""
+        slots, blocks = self.spec.slots // count, self.spec.kv_blocks // count
+        if not slots or not blocks:
+            raise UsageError(f"{self.spec.slots} slots and {self.spec.kv_blocks} KV blocks for {count} runs in turn")
+        return [Share(slots, blocks, index * slots, index * blocks) for index in range(count)]
+
+    def _scheduler(self, share: Share) -> Scheduler:
+        pool = BlockPool(share.kv_blocks, self.spec.block_size, share.first_block)
+        return Scheduler(share.slots, pool, self.info.drafts + 1, share.first_slot)
+
+    def _worker(self, plan: RunPlan, recorder: Recorder, share: Share | None = None) -> Worker:
+        block = BlockShape(self.info.drafts, self.info.block_width, self.info.mask_token_id)
+        worker = Worker(
+            self.device, self._scheduler(share or self._whole), block, plan.placement, plan.controller, recorder
+        )
+        worker.stop_tokens = frozenset(self.info.eos_token_ids)
+        return worker
+
+    def _manifest(self, plan: RunPlan, share: Share, details: Mapping[str, object]) -> Manifest:
+        spec = self.spec
+        if self._models is None:
+            self._models = {"target": identity(spec.target), "draft": identity(spec.draft)}
+        sampling = asdict(spec.sampling)
+        return Manifest(
+            origin="live",
+            engine="simtool",
+            engine_version=__version__,
+            device=self.device.name,
+            device_name=self.device.hardware,
+            models=self._models,
+            algorithm=self.info.algorithm,
+            sl=self.info.drafts,
+            block_width=self.info.block_width,
+            concurrency=share.slots,
+            placement=plan.placement.to_dict(),
+            controller=asdict(plan.controller),
+            sampling=sampling,
+            seed=self.seed,
+            prompt_seed=plan.prompt_seed,
+            clock=self.device.clock,
+            warnings=list(self.warnings),
+            details={
+                "dtype": spec.dtype,
+                "kv_blocks": share.kv_blocks,
+                "block_size": spec.block_size,
+                "executors": dict(self.device.executors),
+                "graphs": self.info.graphs.to_dict(),
+                "closed_loop": not any(prompt.arrival_ns for prompt in plan.prompts),
+                "host": {"python": platform.python_version(), "platform": platform.platform()},
+                **details,
+            },
+        )
+
+
+def _on_clock(clock: TurnClock, device: Device) -> list[WorkTiming]:
+    return clock.place(device.timings())
+
+
+def _known(prompt: Prompt, vocab_size: int) -> None:
+    for token in prompt.prompt_ids:
+        if not 0 <= token < vocab_size:
+            raise UsageError(
+                f"request {prompt.request_id}: token id {token} outside 0..{vocab_size - 1}; "
+                "encode with this target's tokenizer"
+            )
+
+
+def identity(folder: Path) -> dict[str, str]:
+    """Return a checkpoint folder's name and the sha256 of its weights, as manifests hold them."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        with file.open("rb") as stream:
+            for block in iter(lambda: stream.read(1 << 20), b""):
+                digest.update(block)
+    return {"id": folder.name, "sha256": digest.hexdigest()}

@@ -1,0 +1,258 @@
+"""A profile: what every op of a step costs on one machine, and where those numbers come from.
+
+Host time of an op: `pre` up to its wait (all of it for an op that never waits), `post` after it. The host learns
+that device work is done `wake` after it is. Device work is ready `launch` after the end of `pre` (negative: the host
+still returns from the enqueueing call), and follows earlier work on its executor at a distance of `queue`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from simtool.errors import ProfileError
+from simtool.profile.cost import Cost
+from simtool.step.controller import LinearPredictor
+from simtool.step.graph_buckets import GraphBuckets
+from simtool.step.ops import Lane
+from simtool.step.placement import Placement
+
+SCHEMA_VERSION = 1
+_DEVICE_LANES = tuple(lane.value for lane in Lane if lane is not Lane.HOST)
+
+
+@dataclass(frozen=True)
+class HostCost:
+    """Costs of one host op. post, wake: only of an op that blocks. launches: device work name -> launch offset."""
+
+    pre: Cost
+    post: Cost | None = None
+    wake: Cost | None = None
+    launches: Mapping[str, Cost] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WorkCost:
+    """Costs of one piece of device work."""
+
+    duration: Cost
+    queue: Cost
+
+
+@dataclass(frozen=True)
+class StepCosts:
+    """Costs of one kind of step, by op name and by device work name."""
+
+    host: Mapping[str, HostCost] = field(default_factory=dict)
+    device: Mapping[str, WorkCost] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a profile comes from. bundles: name, sha256, origin, placement, concurrency of each. created: ISO date.
+
+    changes: what-if changes made to the measured costs, in order. warnings: what the data could not tell.
+    stand_ins: op that no recording ran -> what its price is taken from, in words.
+    sources: for costs that were not measured, where each number comes from.
+    """
+
+    command: str
+    created: str
+    simtool_version: str
+    bundles: tuple[Mapping[str, object], ...] = ()
+    changes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    sources: tuple[Mapping[str, object], ...] = ()
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+
+    def stand_ins_of(self, placement: Placement) -> list[str]:
+        """Return what stands in for ops that this placement runs, each once."""
+        names = {op.name for op in placement.ever_runs()}
+        return list(dict.fromkeys(note for op, note in self.stand_ins.items() if op in names))
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Cost models of one machine. executors: device lane -> the in-order executor that runs its work.
+
+    graphs: the buckets at which its forwards were captured; none in a profile that does not say.
+    """
+
+    name: str
+    device: str
+    device_name: str
+    executors: Mapping[str, str]
+    prefill: StepCosts
+    decode: StepCosts
+    loop_gap: Cost
+    predictor: LinearPredictor | None
+    provenance: Provenance
+    graphs: GraphBuckets = field(default_factory=GraphBuckets)
+
+    def __post_init__(self) -> None:
+        if sorted(self.executors) != sorted(_DEVICE_LANES):
+            lanes = ", ".join(_DEVICE_LANES)
+            raise ProfileError(f"profile {self.name}: executors of {sorted(self.executors)}; expected one for {lanes}")
+
+    def steps(self, kind: str) -> StepCosts:
+        """Return the costs of prefill or decode steps."""
+        return self.prefill if kind == "prefill" else self.decode
+
+    @property
+    def refits(self) -> int:
+        """How many refits its costs carry; 0: nothing tells how uncertain the fit is."""
+        hosts = [host.pre for steps in (self.prefill, self.decode) for host in steps.host.values()]
+        return max((len(cost.refits) for cost in (self.loop_gap, *hosts)), default=0)
+
+    def refitted(self, index: int) -> Profile:
+        """Return the profile with every cost at one refit; the controller's predictor stays as it is."""
+        return self.each_cost(lambda cost: cost.refitted(index))
+
+    def each_cost(self, change: Callable[[Cost], Cost]) -> Profile:
+        """Return the profile with every one of its costs changed."""
+        prefill, decode = (_each_cost(steps, change) for steps in (self.prefill, self.decode))
+        return replace(self, prefill=prefill, decode=decode, loop_gap=change(self.loop_gap))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "name": self.name,
+            "device": self.device,
+            "device_name": self.device_name,
+            "executors": dict(self.executors),
+            "provenance": asdict(self.provenance),
+            "predictor": asdict(self.predictor) if self.predictor else None,
+            "loop_gap": self.loop_gap.to_dict(),
+            "prefill": _steps_to_dict(self.prefill),
+            "decode": _steps_to_dict(self.decode),
+            "graphs": self.graphs.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any], source: str = "profile") -> Profile:
+        """Build a profile from parsed JSON; raises ProfileError naming the source."""
+        _check_version(table.get("schema_version"), source)
+        names = {"schema_version", *cls.__dataclass_fields__}
+        if {"graphs", *table} != names:
+            odd = sorted({"graphs", *table} ^ names)[0]
+            raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
+        provenance, predictor = dict(table["provenance"]), table["predictor"]
+        for key in ("bundles", "changes", "warnings", "sources"):
+            provenance[key] = tuple(provenance.get(key, ()))
+        provenance["stand_ins"] = dict(provenance.get("stand_ins", {}))
+        try:
+            return cls(
+                table["name"],
+                table["device"],
+                table["device_name"],
+                dict(table["executors"]),
+                _steps_from_dict(table["prefill"], f"{source}: prefill"),
+                _steps_from_dict(table["decode"], f"{source}: decode"),
+                Cost.from_dict(table["loop_gap"], f"{source}: loop_gap"),
+                LinearPredictor(**predictor) if predictor else None,
+                Provenance(**provenance),
+                GraphBuckets.from_dict(table.get("graphs")),
+            )
+        except (TypeError, KeyError, AttributeError) as error:
+            raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error
+
+
+def save_profile(profile: Profile, path: Path) -> None:
+    """Write a profile as JSON, one cost's residuals a line."""
+    text = json.dumps(profile.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
+    text = re.sub(r"\[[-\d.eE,\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers.group()), text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text + "\n")
+
+
+def load_profile(path: Path) -> Profile:
+    """Read a profile; raises ProfileError when it is missing, foreign or from a later schema version."""
+    if path.is_dir():
+        raise ProfileError(f"{path}: is a folder, not a profile{_remedy(path)}")
+    try:
+        table = json.loads(path.read_text())
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file that calibrate wrote") from error
+    except ValueError as error:
+        raise ProfileError(f"{path}: not JSON ({error}); give a file that `simtool calibrate` wrote") from error
+    if not isinstance(table, dict):
+        raise ProfileError(f"{path}: holds a {type(table).__name__}; expected a profile")
+    if "origin" in table:
+        raise ProfileError(f"{path}: is the manifest of a bundle, not a profile{_remedy(path.parent)}")
+    return Profile.from_dict(table, str(path))
+
+
+def _remedy(folder: Path) -> str:
+    """What to do with a bundle given for a profile; with anything else, what to give instead."""
+    if (folder / "manifest.json").is_file():
+        return f"; fit one with `simtool calibrate {folder}` and give the file that it writes"
+    return "; give a file that `simtool calibrate` wrote"
+
+
+def _check_version(version: object, source: str) -> None:
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise ProfileError(f"{source}: schema_version is {version!r}; this is not a profile")
+    if version > SCHEMA_VERSION:
+        raise ProfileError(
+            f"{source}: schema version {version}, and this simtool reads up to {SCHEMA_VERSION}; upgrade simtool"
+        )
+
+
+def _each_cost(steps: StepCosts, change: Callable[[Cost], Cost]) -> StepCosts:
+    host = {
+        name: HostCost(
+            change(cost.pre),
+            change(cost.post) if cost.post else None,
+            change(cost.wake) if cost.wake else None,
+            {work: change(offset) for work, offset in cost.launches.items()},
+        )
+        for name, cost in steps.host.items()
+    }
+    device = {name: WorkCost(change(cost.duration), change(cost.queue)) for name, cost in steps.device.items()}
+    return StepCosts(host, device)
+
+
+def _steps_to_dict(costs: StepCosts) -> dict[str, object]:
+    return {
+        "host": {
+            name: {
+                "pre": cost.pre.to_dict(),
+                "post": cost.post.to_dict() if cost.post else None,
+                "wake": cost.wake.to_dict() if cost.wake else None,
+                "launches": {work: launch.to_dict() for work, launch in cost.launches.items()},
+            }
+            for name, cost in costs.host.items()
+        },
+        "device": {
+            name: {"duration": cost.duration.to_dict(), "queue": cost.queue.to_dict()}
+            for name, cost in costs.device.items()
+        },
+    }
+
+
+def _steps_from_dict(table: Mapping[str, Any], source: str) -> StepCosts:
+    def optional(cost: object, what: str) -> Cost | None:
+        return None if cost is None else Cost.from_dict(cost, what)
+
+    host = {
+        name: HostCost(
+            Cost.from_dict(op["pre"], f"{source}.{name}.pre"),
+            optional(op["post"], f"{source}.{name}.post"),
+            optional(op["wake"], f"{source}.{name}.wake"),
+            {work: Cost.from_dict(cost, f"{source}.{name}.{work}") for work, cost in op["launches"].items()},
+        )
+        for name, op in table["host"].items()
+    }
+    device = {
+        name: WorkCost(
+            Cost.from_dict(work["duration"], f"{source}.{name}.duration"),
+            Cost.from_dict(work["queue"], f"{source}.{name}.queue"),
+        )
+        for name, work in table["device"].items()
+    }
+    return StepCosts(host, device)

@@ -1,0 +1,68 @@
+"""Prices for ops that the recordings at hand never ran, taken from the op most like them and said so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from simtool.profile.cost import FREE, Cost, Line
+from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
+from simtool.profile.scaling import split_fill
+from simtool.step.ops import CATALOGUE
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """op is priced like `host` on the host, its device work like `work`; renamed: what it grows with instead."""
+
+    op: str
+    host: str
+    work: str
+    renamed: tuple[str, str] | None = None
+
+
+_STAND_INS = (
+    _StandIn("store_confidence", "read_confidence", "read_confidence"),
+    _StandIn("read_confidence", "store_confidence", "store_confidence"),
+    _StandIn("build_dense", "build_varlen", "build_varlen", ("validate_rows", "dense_rows")),
+    _StandIn("build_varlen", "build_dense", "build_dense", ("dense_rows", "validate_rows")),
+    _StandIn("fill_dense", "launch_sample", "fill_varlen", ("validate_rows", "dense_rows")),
+)
+
+
+def completed(profile: Profile) -> Profile:
+    """Return a profile that can price more placements than its recordings ran; every stand-in is in its provenance.
+
+    The two halves of fill_varlen are derived too, see `split_fill`. What nothing stands in for stays without a price.
+    """
+    for each in _STAND_INS:
+        costs = profile.decode
+        if each.op not in costs.host and each.host in costs.host and each.work in costs.device:
+            note = f"{each.op} was not recorded: priced like {each.host}, its device work like {each.work}"
+            provenance = replace(profile.provenance, stand_ins={**profile.provenance.stand_ins, each.op: note})
+            profile = replace(profile, decode=_with(costs, each), provenance=provenance)
+    return split_fill(profile)
+
+
+def _with(costs: StepCosts, each: _StandIn) -> StepCosts:
+    host, work = costs.host[each.host], costs.device[each.work]
+    (own,) = (work.name for work in CATALOGUE[each.op].works)
+    offset = [FREE, *host.launches.values()][-1]
+    priced = HostCost(_renamed(host.pre, each), host.post, host.wake, {own: offset})
+    device = WorkCost(_renamed(work.duration, each), work.queue)
+    return StepCosts({**costs.host, each.op: priced}, {**costs.device, own: device})
+
+
+def _renamed(cost: Cost, each: _StandIn) -> Cost:
+    if each.renamed is None:
+        return cost
+    old, new = each.renamed
+
+    def other(by_feature: Mapping[str, _Value]) -> dict[str, _Value]:
+        return {new if name == old else name: value for name, value in by_feature.items()}
+
+    refits = tuple(Line(line.intercept_ns, other(line.per_feature_ns)) for line in cost.refits)
+    return replace(cost, per_feature_ns=other(cost.per_feature_ns), ranges=other(cost.ranges), refits=refits)

@@ -1,0 +1,105 @@
+"""A profile from figures that others published, written down with the source of every number in a TOML file.
+
+It is no measurement: its costs carry no residuals, so a replay at them has no noise, and its provenance says for
+each cost whether it was published, derived from published figures, or assumed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from simtool import __version__
+from simtool.errors import ProfileError
+from simtool.profile.cost import Cost
+from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.step.controller import LinearPredictor
+from simtool.step.cost_features import FEATURES
+from simtool.step.ops import CATALOGUE, Op
+from simtool.step.placement import PREFILL_ORDER
+from simtool.units import NS_PER_US
+
+KINDS = ("published", "derived", "assumed")
+_SMALL = "uploads and copies"
+_PREFILL_FEATURES = frozenset({"batch", "prompt_rows", "prompt_kv", "accepted_rows"})
+
+_Table = Mapping[str, Any]
+
+
+def constructed_profile(path: Path, created: str) -> Profile:
+    """Build a profile from a TOML file of figures; created: ISO date.
+
+    Raises ProfileError naming the file when it cannot be read, or when a figure has an unknown name or no source.
+    """
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file of figures") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ProfileError(f"{path}: not TOML ({error}); expected name, executors, host and device figures") from error
+    try:
+        return _build(table, path, created)
+    except (KeyError, TypeError) as error:
+        raise ProfileError(f"{path}: a figure lacks or mistypes {error}; see the figures that ship") from error
+
+
+def _build(table: _Table, path: Path, created: str) -> Profile:
+    host = {figure["op"]: figure for figure in table["host"]}
+    device = {figure["work"]: figure for figure in table["device"]}
+    latency, predictor = table["latency"], table["predictor"]
+    for name, figure in {**host, **device, "latency": latency, "predictor": predictor}.items():
+        _check(path, name, figure)
+    unknown = set(host) - set(CATALOGUE) - {"loop_gap"}
+    if unknown:
+        raise ProfileError(f"{path}: host figure of unknown op {sorted(unknown)[0]!r}; see `simtool placements`")
+    sources = [
+        {"cost": name, **{key: value for key, value in figure.items() if key not in ("op", "work")}}
+        for name, figure in {**host, **device, "latency": latency, "predictor": predictor}.items()
+    ]
+    prefill = [op for op in PREFILL_ORDER if op.name in host]
+    decode = [CATALOGUE[name] for name in host if name in CATALOGUE and not name.endswith("prefill")]
+    return Profile(
+        table["name"],
+        table["machine"]["device"],
+        table["machine"]["device_name"],
+        table["executors"],
+        _steps(prefill, host, device, latency, _PREFILL_FEATURES),
+        _steps(decode, host, device, latency, frozenset(FEATURES)),
+        _cost(host["loop_gap"]),
+        LinearPredictor(*(predictor[name] for name in LinearPredictor.__dataclass_fields__)),
+        Provenance(
+            f"constructed from {path.name}",
+            created,
+            __version__,
+            warnings=("constructed from published figures; not measured",),
+            sources=tuple(sources),
+        ),
+    )
+
+
+def _check(path: Path, name: str, figure: _Table) -> None:
+    if figure.get("kind") not in KINDS or not figure.get("why"):
+        raise ProfileError(f"{path}: {name}: says neither kind ({', '.join(KINDS)}) nor why; every figure must")
+    for feature in figure.get("per_us", {}):
+        if feature not in FEATURES:
+            raise ProfileError(f"{path}: {name} grows with unknown {feature!r}; expected {', '.join(FEATURES)}")
+
+
+def _steps(ops: Sequence[Op], host: _Table, device: _Table, latency: _Table, known: frozenset[str]) -> StepCosts:
+    launch, queue = Cost(latency["launch_us"] * NS_PER_US), Cost(latency["queue_us"] * NS_PER_US)
+    wake = Cost(latency["wake_us"] * NS_PER_US)
+    costs = {}
+    for op in ops:
+        figure, launches = host[op.name], {work.name: launch for work in op.works}
+        pre = _cost(figure, known)
+        post = Cost(figure.get("post_us", 0.0) * NS_PER_US)
+        costs[op.name] = HostCost(pre, post, wake, launches) if op.blocks else HostCost(pre, launches=launches)
+    works = {work.name: device.get(work.name, device[_SMALL]) for op in ops for work in op.works}
+    return StepCosts(costs, {name: WorkCost(_cost(figure, known), queue) for name, figure in works.items()})
+
+
+def _cost(figure: _Table, known: frozenset[str] = frozenset(FEATURES)) -> Cost:
+    slopes = {name: us * NS_PER_US for name, us in figure.get("per_us", {}).items() if name in known}
+    return Cost(figure.get("us", 0.0) * NS_PER_US, slopes)

@@ -1,0 +1,161 @@
+"""From bundles to the page: gathers each figure's info, draws it, and puts it into words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, differences, gather_arms, placement_name
+from simtool.analysis.comparison.verdict import Answer, answer
+from simtool.analysis.metrics import summarise_bundle
+from simtool.report.figures.acceptance import Acceptance, acceptance, draw_acceptance, draw_ranking, draw_reliability
+from simtool.report.figures.comparison import comparison_points, draw_comparison
+from simtool.report.figures.path_stack import draw_path_stacks, path_stack
+from simtool.report.figures.prediction import draw_predictions, predictions
+from simtool.report.figures.timeline import draw_timelines, step_timeline
+from simtool.report.page.op_table import op_table
+from simtool.report.page.page import Page, Section, Table
+from simtool.report.page.provenance import sources
+from simtool.report.terminal.numbers import NUMBERS
+from simtool.step.placement import BUILT_IN
+from simtool.trace.trace import Bundle
+
+TITLE = "Where should the verify-length decision sit?"
+_NOTHING_TO_COMPARE = "imported: a profiler's output names no decode step, so there is no throughput to compare"
+_MAX_TIMELINES = 8
+_BUSY_SHARE = 0.1
+
+Progress = Callable[[int], None]
+#: How often `build_page` reports progress.
+STAGES = 5
+
+
+def build_page(
+    bundles: Sequence[Bundle], command: str, baseline: str | None = None, progress: Progress = lambda _done: None
+) -> Page:
+    """Compute everything that the page shows from one bundle or more."""
+    bundles = sorted(bundles, key=_reading_order)
+    arms = gather_arms(bundles)
+    decoding = [arm for arm in arms if arm.decodes]
+    answers = answer(decoding, baseline=baseline)
+    stages: list[Callable[[], list[Section]]] = [
+        lambda: [_comparison(answers, decoding), _numbers(decoding)] if decoding else [],
+        lambda: [_timelines(arms)],
+        lambda: [_path(arms), _ops(arms)],
+        lambda: [_prediction(decoding)] if decoding else [],
+        lambda: _acceptance(acceptance(arms)),
+    ]
+    sections: list[Section] = []
+    for done, stage in enumerate(stages, start=1):
+        sections += stage()
+        progress(done)
+    headlines = [(each.headline, each.method) for each in answers] or [(_NOTHING_TO_COMPARE, "")]
+    details = [
+        f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.verdict not in each.headline
+    ]
+    return Page(TITLE, headlines, details, _caveats(bundles), sections, sources(arms), command)
+
+
+def _comparison(answers: Sequence[Answer], arms: Sequence[Arm]) -> Section:
+    title = "Every placement against the baseline"
+    baselines = ", ".join(dict.fromkeys(each.baseline.label for each in answers))
+    text = f"Tokens per second at full occupancy. Baseline: {baselines}. An interval that crosses zero settles nothing."
+    return Section(title, text, draw_comparison(comparison_points(answers, arms)))
+
+
+def _timelines(arms: Sequence[Arm]) -> Section:
+    title = "One step, lane by lane"
+    once = _once(arms)
+    shown = [timeline for arm in once[:_MAX_TIMELINES] if (timeline := step_timeline(arm)) is not None]
+    if not shown:
+        return Section(title, "The bundles hold no events, so no step can be drawn.")
+    text = "The decode step of median length of each placement, live where there is one. Hatched: the host waits."
+    if len(once) > _MAX_TIMELINES:
+        text += f" The first {_MAX_TIMELINES} of {len(once)} are drawn."
+    return Section(title, text, draw_timelines(shown))
+
+
+def _path(arms: Sequence[Arm]) -> Section:
+    title = "Where the step's time goes"
+    stacks = [stack for arm in arms if (stack := path_stack(arm)) is not None]
+    if not stacks:
+        return Section(title, "The bundles hold no events, so the critical path is unknown.")
+    text = "The chain of work that bounds the step's end; its parts sum to the step. Hatched: the device sat idle."
+    return Section(title, text, draw_path_stacks(stacks))
+
+
+def _ops(arms: Sequence[Arm]) -> Section:
+    text = (
+        "Mean per step. On the path: what bounds the step, the latency before it included. Exposed: of that, with the "
+        "device idle. Hidden: ran beside the path. Slack: how much longer it could take for free."
+    )
+    folded = [(arm.label, table) for arm in _once(arms)[:_MAX_TIMELINES] if (table := op_table(arm)) is not None]
+    return Section("Op by op", text, folded=folded)
+
+
+def _once(arms: Sequence[Arm]) -> list[Arm]:
+    """One arm a placement and shape, the first: live where there is one."""
+    return list({arm.name: arm for arm in reversed(arms)}.values())[::-1]
+
+
+def _prediction(arms: Sequence[Arm]) -> Section:
+    title = "Replay against reality"
+    pairs = predictions(arms)
+    if not pairs:
+        return Section(title, "No placement was both recorded and replayed here, so the replay is not put to the test.")
+    worst = max(pairs, key=lambda pair: abs(pair.error))
+    text = f"The worst prediction is {worst.row}, {worst.error_text} off. The black bar spans the measured runs."
+    return Section(title, text, draw_predictions(pairs))
+
+
+def _acceptance(info: Acceptance | None) -> list[Section]:
+    if info is None:
+        return [Section("Acceptance and confidence", "No bundle holds confidences, so there is nothing to judge.")]
+    told = (
+        ""
+        if info.autocorrelation is None
+        else (f" A request's expected acceptance correlates {info.autocorrelation:.2f} from one step to the next.")
+    )
+    source = f"From {info.label}, {info.blocks} drafted blocks."
+    return [
+        Section(
+            "How far drafts are accepted",
+            f"{source} The dashed line is what the confidence forecast; above the bars it is over-confident.",
+            draw_acceptance(info),
+        ),
+        Section(
+            "What a step of lag costs the decision",
+            f"How well the confidence tells accepted prefixes from refused ones: 1 always, 0.5 a coin.{told}",
+            draw_ranking(info),
+        ),
+        Section("Can the confidence be believed?", f"{source} On the diagonal it can.", draw_reliability(info)),
+    ]
+
+
+def _numbers(arms: Sequence[Arm]) -> Section:
+    rows = []
+    for arm in arms:
+        runs = [summarise_bundle(bundle) for bundle in arm.bundles]
+        rows.append((arm.label, str(len(runs)), *(number.text(*runs) for number in NUMBERS)))
+    table = Table(("arm", "runs", *(number.name for number in NUMBERS)), rows, [arm.origin for arm in arms], wide=True)
+    text = (
+        "Means over runs. Steady: decode steps at full occupancy, a dash where that was never reached; the whole run "
+        "also has its ramp-down. Acceptance rate counts offered drafts; acceptance length includes the bonus token."
+    )
+    return Section("The numbers", text, table=table)
+
+
+def _caveats(bundles: Sequence[Bundle]) -> list[str]:
+    found = differences(bundles)
+    machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+    shares = [machine.get("others_share") for machine in machines if isinstance(machine, dict)]
+    busy = [share for share in shares if isinstance(share, float) and share > _BUSY_SHARE]
+    if busy:
+        found.append(f"other work took up to {max(busy):.0%} of the machine during {len(busy)} of the recordings")
+    return found
+
+
+def _reading_order(bundle: Bundle) -> tuple[int, int]:
+    """Live before modeled before imported; placements as the built-ins are listed, others after them."""
+    names = list(BUILT_IN)
+    name = placement_name(bundle)
+    return list(ORIGIN_WORDS).index(bundle.manifest.origin), names.index(name) if name in names else len(names)

@@ -1,0 +1,78 @@
+"""The table behind the page: for every number its value with its error, and the run it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, Run
+from simtool.analysis.comparison.compare import Metric, metric_interval, metric_value
+from simtool.trace.trace import Bundle
+
+
+@dataclass(frozen=True)
+class Source:
+    """One run: its number, how far off that may be, and how to get it again."""
+
+    label: str
+    origin: str
+    tokens_per_s: str
+    error: str
+    bundle: str
+    command: str
+    hardware: str
+    models: str
+    notes: str
+
+
+def sources(arms: Sequence[Arm]) -> list[Source]:
+    """Return one row a run, in the order of the arms."""
+    return [_source(arm, run, bundle) for arm in arms for run, bundle in zip(arm.runs, arm.bundles, strict=True)]
+
+
+def _source(arm: Arm, run: Run, bundle: Bundle) -> Source:
+    manifest = bundle.manifest
+    speed, error = "-", "-"
+    if arm.decodes:
+        low, high = metric_interval(run, Metric.TOKENS_PER_S)
+        speed, error = f"{metric_value(run, Metric.TOKENS_PER_S):,.0f}", f"{low:,.0f} to {high:,.0f}"
+    names = ", ".join(f"{role} {model.get('id', '?')}" for role, model in manifest.models.items())
+    return Source(
+        label=arm.label,
+        origin=ORIGIN_WORDS[manifest.origin],
+        tokens_per_s=speed,
+        error=error,
+        bundle=bundle.path.name,
+        command=_command(bundle),
+        hardware=_hardware(bundle),
+        models=names or "not said",
+        notes="; ".join([*_source_notes(bundle), *manifest.warnings]),
+    )
+
+
+def _command(bundle: Bundle) -> str:
+    command = bundle.manifest.details.get("command")
+    return str(command) if command else f"not kept ({bundle.manifest.engine} {bundle.manifest.engine_version})"
+
+
+def _hardware(bundle: Bundle) -> str:
+    """The device; for a live run also how much of the machine was left to it, for a replay whose costs it used."""
+    manifest = bundle.manifest
+    machine, profile = manifest.details.get("machine"), manifest.details.get("profile")
+    text = f"{manifest.device_name} ({manifest.device})"
+    if isinstance(machine, dict):
+        others = machine.get("others_share")
+        text += f", {others:.0%} of the machine taken by other work" if isinstance(others, float) else ""
+    if isinstance(profile, dict):
+        text += f", costs from profile {profile.get('name')}"
+    return text
+
+
+def _source_notes(bundle: Bundle) -> list[str]:
+    notes = []
+    source = bundle.manifest.details.get("source")
+    if source:
+        notes.append(f"replay of {source}")
+    if not bundle.manifest.complete:
+        notes.append("incomplete")
+    return notes

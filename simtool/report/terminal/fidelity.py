@@ -1,0 +1,114 @@
+"""The validation for a terminal: predicted beside measured, arm by arm and pair by pair, then in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simtool.analysis.fidelity.fidelity import Fidelity, Judged, JudgedPair
+from simtool.report.terminal.tables import TextTable, table
+from simtool.trace.trace import Bundle
+from simtool.units import format_ns
+
+
+def tables(fidelity: Fidelity) -> list[TextTable]:
+    """Return the table of arms and the table of pairs; none when only tokens were judged."""
+    if not fidelity.judged:
+        return []
+    arms = table(
+        f"replayed beside live ({fidelity.repetitions} interleaved live repetitions per placement)",
+        ("placement", "measure", "replayed", "live", "live 95 % interval", "error", "lies"),
+        [_arm_row(each) for each in fidelity.judged],
+        numbers_from=2,
+    )
+    pairs = table(
+        "throughput of one placement over another (95 % intervals)",
+        (
+            "placement",
+            "over",
+            "replayed",
+            "its 95 % interval",
+            "live",
+            "its 95 % interval",
+            "replay in live's",
+            "live in replay's",
+        ),
+        [_pair_row(each) for each in fidelity.pairs],
+        numbers_from=2,
+    )
+    return [arms, pairs]
+
+
+def headline(fidelity: Fidelity) -> list[str]:
+    """Answer first, a sentence a pair: what one placement buys over another, live, with its interval."""
+    return [_sentence(each) for each in fidelity.pairs]
+
+
+def _sentence(each: JudgedPair) -> str:
+    interval = f"95 % interval {_change(each.low)} to {_change(each.high)}; replay {_change(each.predicted)}"
+    if each.low <= 1 <= each.high:
+        return f"cannot tell {each.other} from {each.baseline} ({interval})"
+    more = "more" if each.measured > 1 else "fewer"
+    size = f"{abs(each.measured - 1) * 100:.1f} %"
+    return f"{each.other} gives {size} {more} tokens/s than {each.baseline} ({interval})"
+
+
+def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
+    """Say in sentences how far the replay can be trusted, and how quiet the machine was."""
+    tokens = (
+        f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in step, request, anchor, "
+        "prefix length, accepted or emitted."
+    )
+    differences = list(map(str, fidelity.first_differences))
+    if not fidelity.judged:
+        return [tokens, *differences]
+    errors = fidelity.errors("step time")
+    worst = max(errors, key=abs, default=0.0)
+    mean = sum(map(abs, errors)) / max(len(errors), 1)
+    return [
+        tokens,
+        *differences,
+        f"time: step time predicted within {mean:.1%} on average, {worst:+.1%} at worst; costs were fitted on other "
+        "prompts than those judged.",
+        f"machine: {_busy_with_others(live)}",
+    ]
+
+
+def _arm_row(each: Judged) -> tuple[str, ...]:
+    error = "-" if each.error is None else f"{each.error:+.1%}"
+    interval = f"{_value(each.low, each.unit)} to {_value(each.high, each.unit)}"
+    values = (_value(each.predicted, each.unit), _value(each.measured, each.unit))
+    return each.arm, each.measure, *values, interval, error, "inside" if each.inside else "outside"
+
+
+def _pair_row(each: JudgedPair) -> tuple[str, ...]:
+    return (
+        each.other,
+        each.baseline,
+        _change(each.predicted),
+        f"{_change(each.predicted_low)} to {_change(each.predicted_high)}",
+        _change(each.measured),
+        f"{_change(each.low)} to {_change(each.high)}",
+        "yes" if each.inside else "no",
+        "yes" if each.foreseen else "no",
+    )
+
+
+def _busy_with_others(bundles: Sequence[Bundle]) -> str:
+    machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+    shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
+    if not shares:
+        return "how busy it was with other work is not known here."
+    return (
+        f"other work took {max(shares):.0%} of its cores' time at most during a run; "
+        "above a few percent, live overlap is not to be trusted."
+    )
+
+
+def _value(value: float, unit: str) -> str:
+    if unit == "ns":
+        return format_ns(value)
+    return f"{value:.0f}" if value >= 100 else f"{value:.3f}"
+
+
+def _change(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f} %"

@@ -1,0 +1,58 @@
+"""What a study replays of a trace: its requests and outcomes, cut short or queued again to keep a batch full."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from simtool.errors import UsageError
+from simtool.trace.trace import Bundle
+
+_MIN_REQUESTS = 8  # at concurrency 1 a request or two would say more about the prompt than about the placement
+
+
+def workload(bundle: Bundle, concurrency: int, waves: int | None) -> Bundle:
+    """Return the trace as one concurrency needs it; steps and events are left behind, a replay makes its own.
+
+    waves: requests that each slot serves. The first requests of the queue are taken, eight at least, and all of them
+    again when the trace has too few; a copy emits what the original did. None: the whole trace, once.
+    Raises UsageError when the whole trace cannot fill the batch, or a number is below 1.
+    """
+    queue = _queue(bundle)
+    for option, value in (("--concurrency", concurrency), ("--waves", waves)):
+        if value is not None and value < 1:
+            raise UsageError(f"{option} is {value}; expected 1 or more")
+    if waves is None and concurrency > queue.height:
+        raise UsageError(
+            f"--concurrency {concurrency}: {bundle.path} holds {queue.height} finished requests, so that many never "
+            "run at once; record more prompts, or queue them again with --waves"
+        )
+    wanted = queue.height if waves is None else max(waves * concurrency, _MIN_REQUESTS)
+    copies = range(-(-wanted // queue.height))
+    period_ns = _whole(queue["admitted_ns"].max()) + 1
+    requests = pl.concat(
+        _named(queue, copy).with_columns(pl.col("arrival_ns", "admitted_ns") + copy * period_ns) for copy in copies
+    ).head(wanted)
+    kept = requests.select("request_id")
+    tables = {
+        name: pl.concat(_named(bundle.table(name), copy) for copy in copies).join(
+            kept, on="request_id", how="semi", maintain_order="left"
+        )
+        for name in ("rows", "outcomes")
+    }
+    return Bundle(bundle.path, bundle.manifest, {"requests": requests, **tables})
+
+
+def _queue(bundle: Bundle) -> pl.DataFrame:
+    """Finished requests in the order in which they were queued."""
+    requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null())
+    if requests.is_empty():
+        raise UsageError(f"{bundle.path}: holds no finished request; record until at least one is served")
+    return requests.sort("arrival_ns", "admitted_ns", "request_id")
+
+
+def _named(table: pl.DataFrame, copy: int) -> pl.DataFrame:
+    return table.with_columns(pl.col("request_id") + f"#{copy + 1}") if copy else table
+
+
+def _whole(value: object) -> int:
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,225 @@
+"""One cell of a study is one replay, boiled down to what questions need; cells run on all cores.
+
+Figures are over decode steps at the full batch, as the steady tok/s of a single replay; its mean step is over all
+decode steps, so those differ where batches ramp up and down. Placements that share a source, a concurrency and a seed
+draw the same noise (common random numbers), so their differences are differences in order and not in luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing import active_children, get_context
+from typing import Literal
+
+import polars as pl
+
+from simtool.analysis.busy import device_busy
+from simtool.analysis.comparison.arms import Arm, Run
+from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.errors import UsageError
+from simtool.profile.profile import Profile
+from simtool.replay.caveats import Caveats, merged
+from simtool.replay.replay import replay
+from simtool.replay.scenario import Scenario, recorded_controller
+from simtool.step.controller import ControllerSettings
+from simtool.step.placement import Placement
+from simtool.trace.trace import Bundle
+from simtool.units import NS_PER_S
+
+Progress = Callable[[int], None]
+#: Whose validate-time predictor the controller uses.
+PredictorChoice = Literal["trace", "profile", "none"]
+
+
+def silent(_done: int) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What placements are compared under: a trace, a machine, a concurrency.
+
+    seeds: of the noise; none: no noise. fit_error: every seed also prices with another refit of the costs, where the
+    profile carries refits. stale_loss: see Scenario. predictor: see `controller_of`.
+    """
+
+    source: Bundle
+    profile: Profile
+    concurrency: int
+    seeds: tuple[int, ...] = ()
+    fit_error: bool = True
+    stale_loss: float = 0.0
+    predictor: PredictorChoice | None = None
+
+    @property
+    def refitted(self) -> bool:
+        """Whether its replays differ in their costs too, so that their spread covers the fit's error."""
+        return bool(self.fit_error and self.seeds and self.profile.refits)
+
+    def scenarios(self, placement: Placement) -> list[Scenario]:
+        """Return the replays of one placement: one without noise, or one a seed."""
+        controller = controller_of(self.source, self.profile, self.predictor)
+        base = Scenario(placement, self.concurrency, controller, stale_loss=self.stale_loss)
+        return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
+
+    def costs(self, seed: int) -> Profile:
+        """Return what the replay of a seed is priced at; raises UsageError when there are more seeds than refits."""
+        if not self.refitted:
+            return self.profile
+        if seed >= self.profile.refits:
+            raise UsageError(
+                f"seed {seed}: profile {self.profile.name} holds {self.profile.refits} refits of its costs; expected "
+                "at most as many seeds, or --noise-only"
+            )
+        return self.profile.refitted(seed)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One replay. Figures are over decode steps at full occupancy; times in ns.
+
+    tokens, duration_ns: by step. idle_ns: in which no device lane ran. caveats: the replay's own.
+    """
+
+    placement: str
+    concurrency: int
+    seed: int | None
+    run: Run
+    full_batch: int
+    sequence_steps: int
+    offered: int
+    accepted: int
+    idle_ns: int
+    caveats: Caveats = field(default_factory=Caveats)
+
+    @property
+    def steps(self) -> int:
+        """Decode steps at full occupancy."""
+        return len(self.run.tokens)
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens per second."""
+        return float(self.run.tokens.sum() * NS_PER_S / self.run.duration_ns.sum())
+
+    @property
+    def step_ns(self) -> float:
+        """Mean step."""
+        return float(self.run.duration_ns.mean())
+
+    @property
+    def tokens_per_step(self) -> float:
+        """Mean tokens that the whole batch emits in a step."""
+        return float(self.run.tokens.mean())
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted over offered drafts; None when none were offered."""
+        return self.accepted / self.offered if self.offered else None
+
+    @property
+    def idle_share(self) -> float:
+        """Share of the time in which the device had nothing to do."""
+        return self.idle_ns / float(self.run.duration_ns.sum())
+
+
+def controller_of(source: Bundle, profile: Profile, predictor: PredictorChoice | None = None) -> ControllerSettings:
+    """Return the recorded controller with the chosen predictor.
+
+    None: the profile's, which knows the replayed machine, or the trace's when the profile has none.
+    """
+    recorded = recorded_controller(source.manifest)
+    choice = predictor or default_predictor(profile)
+    fitted = {"trace": recorded.predictor, "profile": profile.predictor, "none": None}
+    return replace(recorded, predictor=fitted[choice])
+
+
+def default_predictor(profile: Profile) -> PredictorChoice:
+    """Return whose predictor a study takes unless told otherwise."""
+    return "profile" if profile.predictor is not None else "trace"
+
+
+def run_cell(source: Bundle, profile: Profile, scenario: Scenario) -> Cell:
+    """Replay one scenario and keep its figures."""
+    replayed = replay(source, profile, scenario)
+    return _boil_down(replayed.bundle(source.path), scenario, replayed.caveats)
+
+
+def run_cells(
+    jobs: Sequence[tuple[Setting, Placement]], *, processes: int = 1, progress: Progress = silent
+) -> list[list[Cell]]:
+    """Run placements under settings: for each job its cells, one a seed. The order is the jobs' own.
+
+    processes: how many to use; 1 stays in this one. Raises TraceError or ProfileError like a replay.
+    """
+    counts = [max(len(setting.seeds), 1) for setting, _ in jobs]
+    if processes == 1 or len(jobs) == 1:
+        found = []
+        for done, job in enumerate(jobs, start=1):
+            found.append(_run_job(job))
+            progress(sum(counts[:done]))
+        return found
+    with _pool(processes) as pool:
+        found = []
+        for done, cells in enumerate(pool.map(_run_job, jobs, chunksize=4), start=1):
+            found.append(cells)
+            progress(sum(counts[:done]))
+        return found
+
+
+@contextmanager
+def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes to compute with. Left by an exception, an interrupt too, they end at once, whatever they have to do."""
+    others = set(active_children())
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        try:
+            yield pool
+        except BaseException:
+            for worker in set(active_children()) - others:
+                worker.terminate()
+            pool.shutdown(cancel_futures=True)  # waits for the pool's own thread, which alone reaps its workers
+            raise
+
+
+def arm_of(cells: Sequence[Cell], label: str | None = None) -> Arm:
+    """Return the cells of one placement as an arm, for `analysis.compare`."""
+    name = label or cells[0].placement
+    return Arm(name, cells[0].placement, "modeled", tuple(cell.run for cell in cells), ())
+
+
+def caveats_of(cells: Iterable[Cell]) -> Caveats:
+    """Return what the replays of a study have to say together."""
+    return merged(cell.caveats for cell in cells)
+
+
+def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
+    """Average a figure over cells."""
+    return sum(map(get, cells)) / len(cells)
+
+
+def _run_job(job: tuple[Setting, Placement]) -> list[Cell]:
+    setting, placement = job
+    scenarios = setting.scenarios(placement)
+    return [run_cell(setting.source, setting.costs(scenario.seed), scenario) for scenario in scenarios]
+
+
+def _boil_down(bundle: Bundle, scenario: Scenario, caveats: Caveats) -> Cell:
+    rows = bundle.table("rows")
+    full = full_occupancy(decode_steps(bundle.table("steps"), rows))
+    mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
+    busy = device_busy(bundle.table("events")).within(full["start_ns"], full["end_ns"])
+    return Cell(
+        scenario.placement.name,
+        scenario.concurrency,
+        None if scenario.noise == "none" else scenario.seed,
+        Run(scenario.placement.name, full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), "replay"),
+        full["batch"].to_list()[0],
+        mine.height,
+        int(mine["prefix_len"].sum()),
+        int(mine["accepted"].sum()),
+        int(full["duration_ns"].sum()) - int(busy.sum()),
+        caveats,
+    )

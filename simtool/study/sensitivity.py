@@ -1,0 +1,102 @@
+"""What each piece of a step is worth: the step time gained if it were free, halved, or in its best other place.
+
+Time on the critical path is not the same thing: take one piece away and another bounds the step. So every entry is a
+replay with that one change, at the same tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from simtool.profile.whatif import with_change
+from simtool.replay.caveats import Caveats
+from simtool.step.order_search import moves
+from simtool.step.placement import Placement
+from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One host op or one piece of device work; gains in ns of the mean full step (negative: lost).
+
+    moved_ns: of the best other legal place of a host op, moved_to: the order with it; None when it has none.
+    """
+
+    name: str
+    lane: str
+    free_ns: float
+    halved_ns: float
+    moved_ns: float | None = None
+    moved_to: Placement | None = None
+
+
+@dataclass(frozen=True)
+class Tornado:
+    """Bars of one placement, the largest gain first. step_ns: the mean full step without any change."""
+
+    placement: str
+    concurrency: int
+    step_ns: float
+    bars: tuple[Bar, ...]
+    caveats: Caveats = field(default_factory=Caveats)
+
+
+_Job = tuple[Setting, Placement]
+_STAYS = (None, None)
+
+
+def tornado(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Tornado:
+    """Replay the placement once for each change of one cost, and once for each legal move of one op."""
+    parts = list(_parts(placement))
+    cost_jobs = [
+        (_changed(setting, f"{lane}.{name}", value), placement) for name, lane in parts for value in ("0", "x0.5")
+    ]
+    move_jobs = [(setting, moved) for name, lane in parts if lane == "host" for moved in moves(placement, name)]
+    cells = run_cells([(setting, placement), *cost_jobs, *move_jobs], processes=processes, progress=progress)
+    base_ns, *steps_ns = [mean(found, _step_ns) for found in cells]
+    gains = [base_ns - step_ns for step_ns in steps_ns]
+    moved = _best_moves(placement, move_jobs, gains[len(cost_jobs) :])
+    bars = [
+        Bar(name, lane, gains[2 * i], gains[2 * i + 1], *(moved.get(name, _STAYS) if lane == "host" else _STAYS))
+        for i, (name, lane) in enumerate(parts)
+    ]
+    bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
+    caveats = caveats_of(cell for found in cells for cell in found)
+    return Tornado(placement.name, setting.concurrency, base_ns, tuple(bars), caveats)
+
+
+def count_jobs(placement: Placement) -> int:
+    """Return how many placements under settings a tornado runs, for progress."""
+    parts = list(_parts(placement))
+    return 1 + 2 * len(parts) + sum(len(moves(placement, name)) for name, lane in parts if lane == "host")
+
+
+def _parts(placement: Placement) -> Iterator[tuple[str, str]]:
+    """Yield (name, lane) of every host op and every piece of device work that either kind of step runs.
+
+    Not loop_gap: it lies between steps, so no step is shorter without it.
+    """
+    kinds: Sequence[bool] = (True, False) if placement.decides else (False,)
+    ops = list({op.name: op for pruned in kinds for op in placement.ops(pruned=pruned)}.values())
+    yield from ((op.name, "host") for op in ops)
+    yield from ((work, "device") for work in dict.fromkeys(work.name for op in ops for work in op.works))
+
+
+def _changed(setting: Setting, name: str, value: str) -> Setting:
+    return replace(setting, profile=with_change(setting.profile, f"{name}={value}"))
+
+
+def _best_moves(
+    placement: Placement, jobs: Sequence[_Job], gains: Sequence[float]
+) -> dict[str, tuple[float, Placement]]:
+    best: dict[str, tuple[float, Placement]] = {}
+    for (_, moved), gain in zip(jobs, gains, strict=True):
+        op = moved.name.removeprefix(f"{placement.name}, ").split(" ")[0]
+        if op not in best or gain > best[op][0]:
+            best[op] = (gain, moved)
+    return best
+
+
+def _step_ns(cell: Cell) -> float:
+    return cell.step_ns

@@ -1,0 +1,71 @@
+"""Lag as a number: the same requests replayed at several lags, and how alike the blocks of a request are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from simtool.analysis.confidence import blocks_of
+from simtool.analysis.staleness import LagEffect, Persistence, lag_effects, persistence
+from simtool.profile.profile import Profile
+from simtool.replay.caveats import Caveats, merged
+from simtool.replay.replay import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.placement import BUILT_IN, Placement, with_lag
+from simtool.study.runner import PredictorChoice, controller_of
+from simtool.trace.trace import Bundle
+
+_DISTANCES = (1, 2, 3, 4, 5)
+
+
+def placement_at(lag: int) -> Placement:
+    """Return this-step at lag 0, else lag-overlap at that lag."""
+    return with_lag(BUILT_IN["lag-overlap"], lag) if lag else BUILT_IN["this-step"]
+
+
+@dataclass(frozen=True)
+class LagStudy:
+    """What `lag_study` finds; caveats: of its replays, but for those about times."""
+
+    effects: tuple[LagEffect, ...]
+    persistence: tuple[Persistence, ...]
+    caveats: Caveats
+
+
+def lag_study(
+    source: Bundle, profile: Profile, lags: Sequence[int], predictor: PredictorChoice | None = None
+) -> LagStudy:
+    """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits.
+
+    predictor: see `controller_of`.
+    """
+    controller = controller_of(source, profile, predictor)
+    concurrency = source.manifest.concurrency
+    replays = {
+        lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)) for lag in sorted({0, *lags})
+    }
+    bundles = {lag: replayed.bundle(source.path) for lag, replayed in replays.items()}
+    blocks = blocks_of(_visited(source, bundles[0]))
+    alike = () if blocks is None else tuple(persistence(blocks, distance) for distance in _DISTANCES)
+    caveats = merged(replayed.caveats for replayed in replays.values())
+    if controller.predictor != profile.predictor:
+        caveats = replace(caveats, changes=())
+    caveats = _of_tokens(caveats, profile)
+    return LagStudy(tuple(lag_effects(bundles)), alike, caveats)
+
+
+def _of_tokens(caveats: Caveats, profile: Profile) -> Caveats:
+    """What bears on tokens: not how ops are priced. What changed the profile may have changed its predictor."""
+    prices = set(profile.provenance.stand_ins.values())
+    return Caveats(tuple(each for each in caveats.sentences if each not in prices), changes=caveats.changes)
+
+
+def _visited(source: Bundle, replayed: Bundle) -> Bundle:
+    """The source with the outcomes of the anchors that a replay visited, marked so."""
+    anchors = replayed.table("rows").select("request_id", "anchor_position").unique()
+    known = source.table("outcomes").filter(pl.col("match_run").is_not_null())
+    one = known.unique(["request_id", "anchor_position"], keep="first", maintain_order=True)
+    visited = one.join(anchors, on=["request_id", "anchor_position"], maintain_order="left")
+    return Bundle(source.path, source.manifest, {"outcomes": visited.with_columns(source=pl.lit("visited"))})

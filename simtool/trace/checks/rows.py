@@ -1,0 +1,80 @@
+"""Rules of `rows`: offered, accepted and emitted counts, and how a request's anchor moves from step to step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from simtool.trace.checks.finding import Finding, Rule, Severity, apply, bad_probabilities, duplicates
+from simtool.trace.trace import Bundle
+
+_KEY = ("step", "slot", "request_id")
+
+
+def check_rows(bundle: Bundle) -> Iterator[Finding]:
+    """Yield what is wrong in `rows`."""
+    rows = bundle.table("rows")
+    yield from duplicates(rows, "rows", ("step", "slot"))
+    yield from duplicates(rows, "rows", ("step", "request_id"))
+    yield from apply(_count_rules(bundle.manifest.sl), rows, "rows", _KEY)
+    yield from apply(_ANCHOR_RULES, _with_next(rows), "rows", _KEY)
+    links = _with_links(bundle, rows)
+    yield from apply(_LINK_RULES, links, "rows", _KEY)
+    yield from apply([_RUNNING if not bundle.manifest.complete else _ORPHANED], links, "rows", _KEY)
+
+
+def _count_rules(sl: int) -> list[Rule]:
+    prefix, accepted, emitted = pl.col("prefix_len"), pl.col("accepted"), pl.col("emitted")
+    return [
+        Rule("prefix_len is outside 0..SL", ~prefix.is_between(0, sl), ("prefix_len",)),
+        Rule("accepted is outside 0..prefix_len", ~accepted.is_between(0, prefix), ("accepted", "prefix_len")),
+        Rule("emitted is outside 1..accepted + 1", ~emitted.is_between(1, accepted + 1), ("emitted", "accepted")),
+        Rule("kv_len is not anchor_position", pl.col("kv_len") != pl.col("anchor_position"), ("kv_len",)),
+        Rule("without fresh confidence, yet pruned", ~pl.col("fresh") & (prefix < sl), ("prefix_len",)),
+        Rule("draft_tokens does not hold SL tokens", pl.col("draft_tokens").list.len() != sl),
+        *bad_probabilities("confidence", sl),
+        *bad_probabilities("draft_prob", sl),
+    ]
+
+
+_ANCHOR_RULES = (
+    Rule(
+        "the request's next anchor is not anchor_position + emitted",
+        pl.col("next_anchor") != pl.col("anchor_position") + pl.col("emitted"),
+        ("anchor_position", "emitted", "next_anchor"),
+    ),
+    Rule(
+        "emitted is cut short, yet the request goes on",
+        (pl.col("emitted") < pl.col("accepted") + 1) & pl.col("next_anchor").is_not_null(),
+        ("emitted", "accepted"),
+    ),
+)
+
+_LINK_RULES = (
+    Rule("belongs to no decode step", pl.col("kind").fill_null("") != "decode"),
+    Rule(
+        "the anchor lies in the prompt or past the output",
+        ~pl.col("anchor_position").is_between(
+            pl.col("prompt_tokens"), pl.col("prompt_tokens") + pl.col("output_tokens") - 1
+        ),
+        ("anchor_position", "prompt_tokens", "output_tokens"),
+    ),
+)
+
+
+_NO_REQUEST = pl.col("prompt_tokens").is_null()
+_ORPHANED = Rule("its request is not in requests", _NO_REQUEST, (), Severity.WARNING)
+#: A request is written when it is finished, so in a bundle cut short these are as they should be.
+_RUNNING = Rule("rows of requests that were still running when the writer was stopped", _NO_REQUEST, (), Severity.NOTE)
+
+
+def _with_next(rows: pl.DataFrame) -> pl.DataFrame:
+    ordered = rows.sort("request_id", "step")
+    return ordered.with_columns(next_anchor=pl.col("anchor_position").shift(-1).over("request_id")).sort(_KEY)
+
+
+def _with_links(bundle: Bundle, rows: pl.DataFrame) -> pl.DataFrame:
+    kinds = bundle.table("steps").select("step", "kind")
+    requests = bundle.table("requests").select("request_id", "prompt_tokens", "output_tokens")
+    return rows.join(kinds, on="step", how="left").join(requests, on="request_id", how="left").sort(_KEY)

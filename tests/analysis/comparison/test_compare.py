@@ -1,0 +1,213 @@
+"""The comparison must find an effect that is there, and say that it cannot tell when there is none."""
+
+import dataclasses
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simtool.analysis.comparison.arms import Arm, Run, differences, gather_arms
+from simtool.analysis.comparison.compare import Metric, block_length, compare
+from simtool.step.placement import BUILT_IN
+from simtool.trace.trace import replace_table
+from tests.synthetic import make_bundle
+
+
+def _run(step_ms: float, rng: np.random.Generator, steps: int = 200) -> Run:
+    durations = (step_ms * 1e6 * (1 + 0.05 * rng.standard_normal(steps))).astype(np.int64)
+    return Run("toy", rng.integers(4, 12, steps), durations)
+
+
+def _arm(label: str, *runs: Run, origin: str = "modeled") -> Arm:
+    return Arm(label, label, origin, runs, ())
+
+
+def test_paired_repetitions_cancel_the_drift_they_share():
+    rng = np.random.default_rng(0)
+    drift = rng.uniform(5, 8, 6)
+    slow = _arm("slow", *(_run(ms, rng, 4000) for ms in drift))
+    fast = _arm("fast", *(_run(ms * 0.93, rng, 4000) for ms in drift))
+    result = compare(slow, fast, Metric.STEP_TIME)
+    assert result.low < 0.93 < result.high
+    assert result.resolved
+    assert "fast has 7." in result.verdict
+    assert result.method == "paired t on 6 repetitions"
+
+
+def test_no_effect_is_not_resolved_and_says_what_it_would_take():
+    rng = np.random.default_rng(1)
+    one, two = (_arm(name, *(_run(ms, rng) for ms in rng.uniform(5, 8, 4))) for name in ("one", "two"))
+    result = compare(one, two)
+    assert not result.resolved
+    assert result.verdict.startswith("cannot tell two from one")
+    assert "repetitions would" in result.verdict
+
+
+def test_the_number_of_repetitions_needed_is_enough():
+    log_ratios = np.array([0.02, -0.01, 0.05, 0.0])
+    one = _arm("one", *(Run("a", np.array([10**9]), np.array([10**9])) for _ in log_ratios))
+    two = _arm("two", *(Run("b", np.array([round(10**9 * np.exp(x))]), np.array([10**9])) for x in log_ratios))
+    needed = compare(one, two).needed
+    repeat = [_arm(arm.label, *(arm.runs * (needed // 4 + 1))) for arm in (one, two)]
+    assert needed > 4
+    assert compare(*repeat).resolved
+
+
+def test_one_live_run_each_settles_nothing():
+    rng = np.random.default_rng(7)
+    slow, fast = _run(5, rng), _run(4, rng)
+    modeled = compare(_arm("slow", slow), _arm("fast", fast))
+    live = compare(_arm("slow", slow, origin="live"), _arm("fast", fast, origin="live"))
+    assert modeled.resolved
+    assert not live.resolved
+    assert (live.low, live.high) == (modeled.low, modeled.high)
+    assert live.verdict.startswith("cannot tell fast from slow by one run each")
+    assert "interleaved repetitions" in live.verdict
+
+
+def test_unpaired_repetitions_use_welch():
+    rng = np.random.default_rng(2)
+    one = _arm("one", *(_run(5, rng) for _ in range(3)))
+    two = _arm("two", *(_run(4, rng) for _ in range(5)))
+    result = compare(one, two)
+    assert "Welch's t on 3 and 5" in result.method
+    assert result.low < 1.25 < result.high
+
+
+def test_the_bootstrap_covers_the_truth_of_an_autocorrelated_series():
+    """AR(1) steps, no true difference: about 5 % false alarms; independent resampling would give far more."""
+    rng = np.random.default_rng(3)
+    alarms = sum(
+        compare(_arm("a", _slow_wave(rng)), _arm("b", _slow_wave(rng)), Metric.STEP_TIME).resolved for _ in range(60)
+    )
+    assert alarms <= 12
+
+
+def _slow_wave(rng: np.random.Generator) -> Run:
+    wave = np.zeros(400)
+    for t in range(1, len(wave)):
+        wave[t] = 0.8 * wave[t - 1] + 0.03 * rng.standard_normal()
+    return Run("wave", np.full(400, 8), (5e6 * (1 + wave)).astype(np.int64))
+
+
+def test_blocks_grow_with_autocorrelation():
+    rng = np.random.default_rng(4)
+    assert block_length(rng.standard_normal(1000)) <= 12
+    assert block_length(np.cumsum(rng.standard_normal(1000))) > 50
+    assert block_length(np.array([1.0, 2.0])) == 1
+    assert block_length(np.full(100, 3)) == 5
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bundles")
+    return [
+        make_bundle(folder / "static", "static", origin="live"),
+        make_bundle(folder / "static-2", "static", origin="live", noise_seed=1),
+        make_bundle(folder / "lag", "lag", origin="replayed"),
+    ]
+
+
+def test_arms_keep_live_and_modeled_apart(bundles):
+    assert [(arm.label, len(arm.runs)) for arm in gather_arms(bundles)] == [("static (live)", 2), ("lag (modeled)", 1)]
+
+
+def test_what_varies_is_in_the_label(bundles, tmp_path):
+    wide = make_bundle(tmp_path / "wide", "static", concurrency=5)
+    assert [arm.label for arm in gather_arms([bundles[0], wide])] == [
+        "static (live), concurrency 3",
+        "static (live), concurrency 5",
+    ]
+
+
+def test_a_controller_told_another_draft_time_is_another_arm(bundles, tmp_path):
+    lag = bundles[2]
+    told = dataclasses.replace(lag.manifest, controller={**lag.manifest.controller, "draft_ms": 6.0})
+    arms = gather_arms([lag, dataclasses.replace(lag, manifest=told)])
+    assert [arm.label for arm in arms] == [
+        f"lag (modeled), controller without predictor, draft {ms} ms, gain 0.0" for ms in (0.0, 6.0)
+    ]
+
+
+def test_a_name_with_two_orders_is_two_arms_and_a_finding(bundles, tmp_path):
+    other = dataclasses.replace(BUILT_IN["lag-overlap"], name="lag")
+    older = dataclasses.replace(BUILT_IN["lag"], lag_steps=2)
+    impostors = [
+        make_bundle(tmp_path / str(at), placement, origin="replayed") for at, placement in enumerate((other, older))
+    ]
+    arms = gather_arms([bundles[2], *impostors])
+    assert [len(arm.runs) for arm in arms] == [1, 1, 1]
+    assert {arm.placement for arm in arms} == {"lag"}
+    assert len({arm.name for arm in arms}) == 3
+    assert arms[2].name.endswith("at lag 2")
+    (finding,) = differences([bundles[2], *impostors])
+    assert finding.startswith("lag: placement order differs: ")
+    assert all(f"{arm.name.removeprefix('lag, order ')} in {arm.bundles[0].path.name}" in finding for arm in arms)
+
+
+def _at_costs(path, placement, *changes):
+    profile = {"name": "p", "sources": {}, "changes": changes, "bundles": []}
+    return make_bundle(path, placement, origin="replayed", details={"profile": profile})
+
+
+def test_a_what_if_is_an_arm_of_its_own_and_in_the_claims_sentence(tmp_path):
+    plain, other, static = (
+        _at_costs(tmp_path / "plain", "lag"),
+        _at_costs(tmp_path / "what-if", "lag", "decide=0"),
+        _at_costs(tmp_path / "static", "static"),
+    )
+    arms = gather_arms([static, plain, other])
+    assert [arm.label for arm in arms] == ["static (modeled)", "lag (modeled)", "lag (modeled), with decide=0"]
+    assert compare(arms[0], arms[1]).caveat == ""
+    unlike = compare(arms[0], arms[2])
+    assert "; not at the same costs: static at p (" in unlike.verdict
+    assert ", lag, with decide=0 at p with decide=0 (" in unlike.verdict
+
+
+def test_repetitions_that_are_not_used_are_said():
+    runs = [dataclasses.replace(_run(5, np.random.default_rng(seed)), name=f"s{seed}") for seed in range(3)]
+    named, single = _arm("static", *runs), _arm("lag", runs[0])
+    result = compare(named, single)
+    assert result.unused == ("s1", "s2")
+    assert result.method.endswith("not used, for lag has one run only: s1, s2")
+    assert compare(named, named).unused == ()
+
+
+def test_alike_bundles_have_no_differences(bundles):
+    assert differences(bundles) == []
+
+
+def test_greedy_outputs_that_differ_are_found(bundles, tmp_path):
+    broken = make_bundle(tmp_path / "broken", "lag")
+    requests = broken.table("requests").with_columns(pl.lit([1, 2], dtype=pl.List(pl.Int32)).alias("output_ids"))
+    found = differences([bundles[0], replace_table(broken, "requests", requests)])
+    assert len(found) == 1
+    assert found[0].startswith(f"6 greedy outputs of {broken.path} differ from those of {bundles[0].path}; first r0")
+
+
+def test_other_models_are_found(bundles):
+    models = {**bundles[1].manifest.models, "target": {"id": "other", "sha256": "1"}}
+    manifest = dataclasses.replace(bundles[1].manifest, models=models, complete=False)
+    other = dataclasses.replace(bundles[1], manifest=manifest)
+    target, incomplete = differences([bundles[0], other])
+    assert target.startswith("target differs: ")
+    assert target.endswith(f"in {bundles[0].path.name}; other (1) in {other.path.name}")
+    assert incomplete == f"{other.path} is incomplete"
+
+
+def test_pairing_by_tokens_cancels_what_the_workload_does_to_both():
+    """Both runs slow down over the same tokens; only the paired interval sees through it."""
+    rng = np.random.default_rng(6)
+    load = 1 + 0.5 * np.sin(np.linspace(0, 40, 600))
+    tokens = np.full(600, 8)
+
+    def run(scale: float, workload: str | None) -> Arm:
+        durations = 5e6 * scale * load * (1 + 0.02 * rng.standard_normal(600))
+        return _arm(f"x{scale}", Run("run", tokens, durations.astype(np.int64), workload))
+
+    paired = compare(run(1.0, "same"), run(0.98, "same"))
+    unpaired = compare(run(1.0, None), run(0.98, None))
+    assert paired.resolved
+    assert paired.low < 1 / 0.98 < paired.high
+    assert "paired by tokens" in paired.method
+    assert not unpaired.resolved

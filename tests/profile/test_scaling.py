@@ -1,0 +1,113 @@
+"""Machines derived from others: scaled sides, the split fill, and figures that others published."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from simtool.errors import ProfileError, UsageError
+from simtool.profile.profile import StepCosts, load_profile, save_profile
+from simtool.profile.proxies import completed
+from simtool.profile.published import KINDS, constructed_profile
+from simtool.profile.scaling import scaled, split_fill
+from simtool.step.controller import LinearPredictor
+from simtool.step.cost_features import DecodeShape
+from simtool.step.ops import CATALOGUE
+from simtool.step.placement import BUILT_IN
+from tests.replay.synthetic import constant_costs, profile_of, random_costs
+
+FIGURES = Path(__file__).parents[2] / "models" / "profiles" / "xllm-2280-like.toml"
+
+
+def features(batch, drafts):
+    return DecodeShape(drafts, drafts, [100] * batch, [drafts] * batch, [1] * batch).features()
+
+
+def test_scaled_keeps_sides_apart():
+    profile = dataclasses.replace(profile_of(random_costs(1)), predictor=LinearPredictor(1.0, 0.5, 0.25))
+    other = scaled(profile, "other", host=2, device=3, latency=5)
+    sizes = {**features(4, 7), "prompt_rows": 50.0, "prompt_kv": 70.0}
+    for name, cost in profile.decode.host.items():
+        assert other.decode.host[name].pre.predict(sizes) == pytest.approx(2 * cost.pre.predict(sizes))
+        for work, offset in cost.launches.items():
+            assert other.decode.host[name].launches[work].predict(sizes) == pytest.approx(5 * offset.predict(sizes))
+    for name, cost in profile.decode.device.items():
+        assert other.decode.device[name].duration.predict(sizes) == pytest.approx(3 * cost.duration.predict(sizes))
+    assert other.predictor == LinearPredictor(3.0, 1.5, 0.75)
+    assert other.provenance.changes == ("synthetic with host work x2, device work x3, latencies x5",)
+    with pytest.raises(UsageError, match="expected factors above 0"):
+        scaled(profile, "none", device=0)
+
+
+def test_split_fill_adds_up():
+    costs = constant_costs(pre=10, host_fill_varlen=70, host_fill_dense=15)
+    pre = {key: line for key, line in costs.pre.items() if key[1] not in ("build_fill_index", "scatter_fill")}
+    profile = split_fill(profile_of(dataclasses.replace(costs, pre=pre)))
+    assert profile.decode.host["build_fill_index"].pre.predict({}) == 55
+    assert profile.decode.host["scatter_fill"].pre.predict({}) == 15
+    assert profile.provenance.changes == ()
+    (note,) = profile.provenance.stand_ins_of(BUILT_IN["lag-overlap-index"])
+    assert "not recorded" in note
+    assert profile.provenance.stand_ins_of(BUILT_IN["lag-overlap"]) == []
+    assert split_fill(profile) == profile
+
+
+def test_what_was_not_recorded_is_priced_like_what_is_most_like_it():
+    """A profile of this-step runs alone prices lag-overlap-index, and says how."""
+    profile = profile_of(random_costs(2))
+    ran = {op.name for pruned in (True, False) for op in BUILT_IN["this-step"].ops(pruned=pruned)} - {"fill_dense"}
+    works = {work.name for name in ran for work in CATALOGUE[name].works}
+    decode = StepCosts(
+        {name: cost for name, cost in profile.decode.host.items() if name in ran},
+        {name: cost for name, cost in profile.decode.device.items() if name in works},
+    )
+    whole = completed(dataclasses.replace(profile, decode=decode))
+    for placement in BUILT_IN.values():
+        for op in (*placement.ops(pruned=True), *placement.ops(pruned=False)):
+            assert op.name in whole.decode.host
+            assert {work.name for work in op.works} <= set(whole.decode.device)
+    sizes = features(3, 5)
+    stored, read = (whole.decode.host[name] for name in ("store_confidence", "read_confidence"))
+    assert stored.pre.predict(sizes) == read.pre.predict(sizes)
+    assert list(whole.provenance.stand_ins) == ["store_confidence", "fill_dense", "build_fill_index", "scatter_fill"]
+    assert completed(whole) == whole
+
+
+def test_the_published_figures_come_out_again(tmp_path):
+    """Pull request 2280 at concurrency 32: 52 us of decision at SL 7, 588 and 760 us of rebuild, 285 us of fill."""
+    profile = constructed_profile(FIGURES, "2026-01-01")
+    host = profile.decode.host
+    assert host["build_varlen"].pre.predict(features(32, 7)) == pytest.approx(588_000, rel=0.01)
+    assert host["build_varlen"].pre.predict(features(32, 16)) == pytest.approx(760_000, rel=0.01)
+    for drafts, moved_us in ((7, 63.85), (16, 77.62)):
+        both = host["decide"].pre.predict(features(32, drafts)) + host["read_confidence"].pre.predict({})
+        assert both == pytest.approx(moved_us * 1000, rel=0.02)
+        assert host["fill_varlen"].pre.predict(features(32, drafts)) == pytest.approx(285_000, rel=0.01)
+    save_profile(profile, tmp_path / "p.json")
+    assert load_profile(tmp_path / "p.json") == profile
+    assert all(source["kind"] in KINDS and source["why"] for source in profile.provenance.sources)
+    priced = {
+        op.name for placement in BUILT_IN.values() for slot in placement.order for op in (slot.full, slot.pruned) if op
+    }
+    assert priced <= set(host)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('kind = "assumed"\nwhy = "small transfers"', "", "uploads and copies: says neither kind"),
+        ("decide_work = 0.0048", "moon = 1.0", "decide grows with unknown 'moon'"),
+        ('op = "finish"', 'op = "polish"', "unknown op 'polish'"),
+        ("[latency]", "[patience]", "lacks or mistypes 'latency'"),
+        ("[latency]", "[latency", "not TOML"),
+    ],
+)
+def test_bad_figures_are_one_line(tmp_path, old, new, message):
+    text = FIGURES.read_text()
+    assert old in text
+    path = tmp_path / "figures.toml"
+    path.write_text(text.replace(old, new))
+    with pytest.raises(ProfileError, match=message):
+        constructed_profile(path, "2026-01-01")
+    with pytest.raises(ProfileError, match="cannot be read"):
+        constructed_profile(tmp_path / "absent.toml", "2026-01-01")
