@@ -12,7 +12,7 @@ demo: $(VENV)/.engine
 	    --out traces/local/demo --report reports/demo.html --force
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

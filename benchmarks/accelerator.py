@@ -108,9 +108,9 @@ def step_timer(session: Session, plan: RunPlan) -> Callable[[], float]:
     return timer
 
 
-def record_timer(session: Session, plan: RunPlan, bundle: Path) -> Callable[[], float]:
+def record_timer(session: Session, plan: RunPlan, trace: Path) -> Callable[[], float]:
     def timer() -> float:
-        result = session.record(bundle, plan, force=True)
+        result = session.record(trace, plan, force=True)
         return (result.end_ns - result.start_ns) / result.steps / 1e6
 
     return timer

@@ -18,12 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from simtool.analysis.fidelity.fidelity import mean_interval, speed_of
-from simtool.analysis.metrics import Summary, summarise_bundle
+from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.cli.shared import live
 from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.serving.session import RunPlan
 from simtool.step.placement import BUILT_IN
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 
 CONCURRENCY = 8
 PROMPT_SEED = 1
@@ -49,7 +49,7 @@ def record(sl: int, draft_ms: float, repeats: int, folder: Path) -> dict[str, li
         for repeat in range(repeats):
             jobs = [(folder / f"{name}-{repeat}", plan) for name, plan in plans.items()]
             session.record_in_turns(jobs, force=True, details={}, progress=lambda _count: None)
-    return {name: [summarise_bundle(open_bundle(folder / f"{name}-{k}")) for k in range(repeats)] for name in arms}
+    return {name: [summarise_trace(open_trace(folder / f"{name}-{k}")) for k in range(repeats)] for name in arms}
 
 
 def ratio(ours: list[Summary], theirs: list[Summary]) -> list[float]:

@@ -1,8 +1,8 @@
 """Events per second of the critical path, on a replayed run made as long as asked.
 
-    python benchmarks/critical_path_speed.py --bundle traces/sl7-this-step --events 1000000
+    python benchmarks/critical_path_speed.py --trace traces/sl7-this-step --events 1000000
 
-The bundle's decode steps are laid end to end until there are enough events; the aim is 1,000,000 events/s. The best
+The trace's decode steps are laid end to end until there are enough events; the aim is 1,000,000 events/s. The best
 of `--rounds` is printed beside the median: other work on the machine only ever makes a round slower.
 """
 
@@ -18,7 +18,7 @@ import polars as pl
 
 from simtool.analysis.critical_path.critical_path import critical_path
 from simtool.analysis.metrics import executors_of
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 
 
 def lengthened(steps: pl.DataFrame, events: pl.DataFrame, count: int) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -44,14 +44,14 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
-    bundle = open_bundle(options.bundle)
-    decode = bundle.table("steps").filter(pl.col("kind") == "decode")
-    mine = bundle.table("events").filter(pl.col("step").is_in(decode["step"].implode()))
+    trace = open_trace(options.trace)
+    decode = trace.table("steps").filter(pl.col("kind") == "decode")
+    mine = trace.table("events").filter(pl.col("step").is_in(decode["step"].implode()))
     steps, events = lengthened(decode, mine, options.events)
     rates = []
     for _ in range(options.rounds):
         start = time.perf_counter()
-        path = critical_path(steps, events, executors_of(bundle))
+        path = critical_path(steps, events, executors_of(trace))
         rates.append(events.height / (time.perf_counter() - start))
     lengths = (steps["end_ns"] - steps["start_ns"]).sum()
     assert (path.segments["end_ns"] - path.segments["start_ns"]).sum() == lengths, "the parts do not sum to the steps"

@@ -3,7 +3,7 @@
     python benchmarks/recorder_overhead.py --target FOLDER --draft FOLDER
 
 A pair is two runs of the same prompts on one open device that take turns step by step (interleave.py): one
-writes a bundle, the other keeps nothing. Both emit the same tokens in the same steps and meet the same machine, so the
+writes a trace, the other keeps nothing. Both emit the same tokens in the same steps and meet the same machine, so the
 ratio of their times is the cost of recording. The interval is a bootstrap over pairs (Efron & Tibshirani 1993). Beside
 each figure: the share of the machine that others used, and how often the host waited for the device, which recording
 must not change.
@@ -98,15 +98,15 @@ def _silent_waits(session: Session, plan: RunPlan) -> int:
 
 
 def _step_ns(result: RunResult) -> float:
-    """Mean step time up to the last token: flushes between steps count, the bundle's last flush does not."""
+    """Mean step time up to the last token: flushes between steps count, the trace's last flush does not."""
     last_ns = max(request.finished_ns for request in result.requests.values())
     return (last_ns - result.start_ns) / result.steps
 
 
 def _recorded_waits(path: Path) -> int:
-    from simtool.trace.trace import open_bundle  # noqa: PLC0415  polars is not needed to measure
+    from simtool.trace.trace import open_trace  # noqa: PLC0415  polars is not needed to measure
 
-    return int(open_bundle(path).table("events")["wait_start_ns"].count())
+    return int(open_trace(path).table("events")["wait_start_ns"].count())
 
 
 def main() -> None:

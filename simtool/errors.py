@@ -23,7 +23,7 @@ class PlacementError(SimtoolError):
 
 
 class TraceError(SimtoolError):
-    """A bundle that is missing, foreign, from a future schema version, or at odds with its schema."""
+    """A trace that is missing, foreign, from a future schema version, or at odds with its schema."""
 
 
 class CheckpointError(SimtoolError):

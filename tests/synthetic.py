@@ -1,4 +1,4 @@
-"""Small bundles made by a toy machine with known costs, for tests of analysis and report.
+"""Small traces made by a toy machine with known costs, for tests of analysis and report.
 
 One host thread, and one device that runs its lanes first come, first served. Outcomes depend on (seed, request,
 anchor) alone, so the same seed under two placements decodes the same tokens.
@@ -17,7 +17,7 @@ from simtool.step.placement import BUILT_IN, PREFILL_ORDER, Placement
 from simtool.step.scheduler import BlockPool, Request, Scheduler, Sequence
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle, write_bundle
+from simtool.trace.trace import Trace, write_trace
 
 SL = 7
 _US = 1000
@@ -74,7 +74,7 @@ def outcome(seed: int, request_id: str, anchor: int) -> tuple[list[float], int]:
     return [float(x) for x in np.clip(truth + 0.1, 0, 1)], match
 
 
-def make_bundle(
+def make_trace(
     path: Path,
     placement: str | Placement = "static",
     *,
@@ -87,8 +87,8 @@ def make_bundle(
     concurrency: int = 3,
     new_tokens: int = 40,
     details: dict[str, object] | None = None,
-) -> Bundle:
-    """Run the toy machine under a placement and write what happened as a bundle."""
+) -> Trace:
+    """Run the toy machine under a placement and write what happened as a trace."""
     placement = BUILT_IN[placement] if isinstance(placement, str) else placement
     run = _Run(placement, seed, Machine(np.random.default_rng(noise_seed), noise, host_scale), concurrency)
     for index in range(requests):
@@ -113,7 +113,7 @@ def make_bundle(
         sampling={"temperature": 0.0, "top_k": 0, "top_p": 1.0, "seed": seed},
         details={"executors": EXECUTORS, **(details or {})},
     )
-    return write_bundle(path, manifest, run.frames())
+    return write_trace(path, manifest, run.frames())
 
 
 class _Run:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from simtool.analysis.staleness import LagEffect, Persistence
+from simtool.analysis.staleness import Persistence, Staleness
 from simtool.step.placement import BUILT_IN
 from simtool.study.break_even import BreakEven, break_even
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from simtool.study.search import Candidates, SearchResult, candidates, search
-from simtool.study.sensitivity import Tornado, tornado
-from simtool.study.staleness import lag_study
-from simtool.trace.trace import Bundle
+from simtool.study.sensitivity import Sensitivity, tornado
+from simtool.study.staleness import staleness_study
+from simtool.trace.trace import Trace
 from xllm_2280.arms import ARMS
 from xllm_2280.losses import STALE_LOSSES, LossAxis, loss_axes
 from xllm_2280.machines import Machine, machines
@@ -55,15 +55,15 @@ class Searched:
 class TraceAnswers:
     """The answers from the traces of one algorithm and SL. source: whose requests and outcomes were replayed."""
 
-    source: Bundle
+    source: Trace
     fitted_on: tuple[str, ...]
     machines: tuple[Machine, ...]
     regions: tuple[Region, ...]
     losses: tuple[LossAxis, ...]
     searches: tuple[Searched, ...]
-    tornados: tuple[tuple[Machine, Tornado], ...]
+    tornados: tuple[tuple[Machine, Sensitivity], ...]
     break_evens: tuple[tuple[Machine, tuple[BreakEven, ...]], ...]
-    effects: tuple[LagEffect, ...]
+    effects: tuple[Staleness, ...]
     persistence: tuple[Persistence, ...]
     rebound: tuple[Rebound, ...]
     plan: Plan
@@ -74,21 +74,21 @@ class TraceAnswers:
         return self.source.manifest.sl
 
 
-def group_traces(bundles: Sequence[Bundle]) -> list[list[Bundle]]:
-    """Group live bundles that may be calibrated together: one algorithm and SL, by SL."""
-    groups: dict[tuple[str, int], list[Bundle]] = {}
-    for bundle in bundles:
-        if bundle.manifest.origin == "live":
-            groups.setdefault((bundle.manifest.algorithm, bundle.manifest.sl), []).append(bundle)
+def group_traces(traces: Sequence[Trace]) -> list[list[Trace]]:
+    """Group live traces that may be calibrated together: one algorithm and SL, by SL."""
+    groups: dict[tuple[str, int], list[Trace]] = {}
+    for trace in traces:
+        if trace.manifest.origin == "live":
+            groups.setdefault((trace.manifest.algorithm, trace.manifest.sl), []).append(trace)
     return [groups[key] for key in sorted(groups, key=lambda key: (key[1], key[0]))]
 
 
 def answer_traces(
-    bundles: Sequence[Bundle], figures: Path | None, created: str, plan: Plan, say: Callable[[str], None]
+    traces: Sequence[Trace], figures: Path | None, created: str, plan: Plan, say: Callable[[str], None]
 ) -> TraceAnswers:
-    """Answer from the live bundles of one SL; say: is told what is being computed."""
-    source = _best_source(bundles)
-    made = machines(bundles, source, figures, created)
+    """Answer from the live traces of one SL; say: is told what is being computed."""
+    source = _best_source(traces)
+    made = machines(traces, source, figures, created)
     say(f"SL {source.manifest.sl}: {len(ARMS)} placements on {len(made)} machines")
     grid = [setting for machine in made for setting in _settings(source, machine, plan.concurrencies, plan)]
     found = regions(grid, ARMS, processes=plan.processes)
@@ -100,11 +100,11 @@ def answer_traces(
     say(f"SL {source.manifest.sl}: what if")
     tornados = tuple((machine, _tornado(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
-    lagged = lag_study(source, made[0].profile, plan.lags)
+    lagged = staleness_study(source, made[0].profile, plan.lags)
     rebound = [rebinding(each, processes=plan.processes) for each in _settings(source, made[-1], plan.searched, plan)]
     return TraceAnswers(
         source,
-        tuple(bundle.path.name for bundle in bundles),
+        tuple(trace.path.name for trace in traces),
         tuple(made),
         tuple(found),
         tuple(axes),
@@ -118,32 +118,32 @@ def answer_traces(
     )
 
 
-def _best_source(bundles: Sequence[Bundle]) -> Bundle:
-    """The bundle that knows most outcomes: a placement may visit any anchor."""
-    return max(bundles, key=lambda bundle: bundle.table("outcomes").height)
+def _best_source(traces: Sequence[Trace]) -> Trace:
+    """The trace that knows most outcomes: a placement may visit any anchor."""
+    return max(traces, key=lambda trace: trace.table("outcomes").height)
 
 
-def _settings(source: Bundle, machine: Machine, concurrencies: Sequence[int], plan: Plan) -> list[Setting]:
+def _settings(source: Trace, machine: Machine, concurrencies: Sequence[int], plan: Plan) -> list[Setting]:
     """A constructed profile has no residuals, so noise would change nothing: one replay says it all."""
     noisy = any(cost.pre.residuals_ns for cost in machine.profile.decode.host.values())
     seeds = tuple(range(plan.seeds)) if noisy else ()
     return [Setting(workload(source, c, plan.waves), machine.profile, c, seeds, plan.fit_error) for c in concurrencies]
 
 
-def _search(source: Bundle, machine: Machine, plan: Plan) -> Searched:
+def _search(source: Trace, machine: Machine, plan: Plan) -> Searched:
     settings = _settings(source, machine, plan.searched, plan)
     tried = candidates(settings[0], (None, 0, 1))
     results = [search(setting, tried, top=3, processes=plan.processes) for setting in settings]
     return Searched(machine, tried, tuple(results))
 
 
-def _tornado(source: Bundle, machine: Machine, plan: Plan) -> Tornado:
+def _tornado(source: Trace, machine: Machine, plan: Plan) -> Sensitivity:
     (setting,) = _settings(source, machine, plan.searched[-1:], plan)
     quiet = replace(setting, seeds=())
     return tornado(quiet, BUILT_IN["lag-overlap"], processes=plan.processes)
 
 
-def _break_even(source: Bundle, machine: Machine, plan: Plan) -> tuple[BreakEven, ...]:
+def _break_even(source: Trace, machine: Machine, plan: Plan) -> tuple[BreakEven, ...]:
     settings = [replace(setting, seeds=()) for setting in _settings(source, machine, plan.concurrencies, plan)]
     late = BUILT_IN["lag-overlap-late"]
     return tuple(break_even(settings, DECISIONS_NS, late, processes=plan.processes))

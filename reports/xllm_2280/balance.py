@@ -19,9 +19,9 @@ _LATENCY = 0.1  # of the CPU device's pipe between two processes, which no accel
 def host_over_device(setting: Setting) -> float:
     """Return busy host time over busy device time in the decode steps of lag-overlap, waits left out."""
     scenario = replace(setting, seeds=()).scenarios(BUILT_IN["lag-overlap"])[0]
-    bundle = replay(setting.source, setting.profile, scenario)
-    decode = bundle.tables["steps"].filter(pl.col("kind") == "decode")["step"]
-    events = bundle.tables["events"].filter(pl.col("step").is_in(decode.implode()))
+    trace = replay(setting.source, setting.profile, scenario)
+    decode = trace.tables["steps"].filter(pl.col("kind") == "decode")["step"]
+    events = trace.tables["events"].filter(pl.col("step").is_in(decode.implode()))
     waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
     busy = events.group_by(pl.col("lane") == Lane.HOST.value).agg(
         ns=(pl.col("end_ns") - pl.col("start_ns") - waited).sum()

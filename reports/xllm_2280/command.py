@@ -1,4 +1,4 @@
-"""`simtool answers`: the questions of the pull request, answered from live bundles."""
+"""`simtool answers`: the questions of the pull request, answered from live traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import Bundles, ForceFlag, JsonFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, Traces, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def answers(
-    bundles: Bundles,
+    traces: Traces,
     out: Annotated[Path, typer.Option(help="The document (Markdown).")] = Path("docs/answers.md"),
     page: Annotated[Path | None, typer.Option(help="Also write the figures as an HTML page.")] = None,
     profiles: Annotated[Path, typer.Option(help="Folder for the profiles that the answers use.")]
@@ -37,9 +37,9 @@ def answers(
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
-    """Replay live bundles on several machines and write what the pull request's claims come to, with intervals.
+    """Replay live traces on several machines and write what the pull request's claims come to, with intervals.
 
-    Bundles of one algorithm and SL are calibrated together; the one with most outcomes is replayed.
+    Traces of one algorithm and SL are calibrated together; the one with most outcomes is replayed.
     """
     if seeds < 2:
         raise UsageError(f"--seeds {seeds}: an interval needs 2 or more")
@@ -59,9 +59,9 @@ def answers(
         losses=_losses(stale_loss),
         processes=study.processes(jobs),
     )
-    groups = group_traces(open_all(bundles))
+    groups = group_traces(open_all(traces))
     if not groups:
-        raise UsageError("none of the bundles is a live recording; record some first")
+        raise UsageError("none of the traces is a live recording; record some first")
     today = date.today().isoformat()
     found = [answer_traces(group, figures, today, plan, console.note) for group in groups]
     written = _write(found, out, page, profiles)

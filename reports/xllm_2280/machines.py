@@ -11,11 +11,11 @@ from pathlib import Path
 from simtool.calibrate.fit import REFITS, calibrate
 from simtool.profile.cost import Cost
 from simtool.profile.profile import Profile
-from simtool.profile.proxies import completed
+from simtool.profile.proxies import with_proxies
 from simtool.profile.published import constructed_profile
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from xllm_2280.balance import balanced, host_over_device
 
 #: Host time over device time of a step, by the name of the machine that is given this balance.
@@ -33,14 +33,14 @@ class Machine:
     balance: float
 
 
-def machines(bundles: Sequence[Bundle], source: Bundle, figures: Path | None, created: str) -> list[Machine]:
-    """Calibrate the recorded machine from live bundles of one SL, and derive the others from it.
+def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, created: str) -> list[Machine]:
+    """Calibrate the recorded machine from live traces of one SL, and derive the others from it.
 
     figures: TOML of published figures for one more machine. created: ISO date.
     """
     sl = source.manifest.sl
-    costs = calibrate(bundles, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
-    measured = completed(costs).each_cost(_cut)
+    costs = calibrate(traces, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
+    measured = with_proxies(costs).each_cost(_cut)
     setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
     found = [Machine(measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
     for name, ratio in BALANCES.items():

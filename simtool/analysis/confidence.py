@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 from scipy import stats
 
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 Reals = NDArray[np.float64]
 _BINS = 10
@@ -65,18 +65,18 @@ class ReliabilityBin:
     accepted: int
 
 
-def blocks_of(bundle: Bundle) -> Blocks | None:
+def blocks_of(trace: Trace) -> Blocks | None:
     """Return the blocks that a run visited; None when it holds no confidence.
 
     Outcomes are whole (match runs); without them rows serve, whose outcome is known up to the prefix only.
     """
-    outcomes = bundle.table("outcomes").filter(
+    outcomes = trace.table("outcomes").filter(
         (pl.col("source") == "visited") & pl.col("match_run").is_not_null() & pl.col("confidence").is_not_null()
     )
     length = pl.col("confidence").list.len().cast(pl.Int64).alias("offered")
     known = outcomes.select("request_id", "anchor_position", "confidence", length, match="match_run")
     if known.is_empty():
-        rows = bundle.table("rows").filter(pl.col("confidence").is_not_null())
+        rows = trace.table("rows").filter(pl.col("confidence").is_not_null())
         known = rows.select(
             "request_id", "anchor_position", "confidence", offered=pl.col("prefix_len").cast(pl.Int64), match="accepted"
         )

@@ -13,7 +13,7 @@ from simtool.analysis.busy import device_busy
 from simtool.analysis.critical_path.critical_path import Part, critical_path
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
 Tables = Mapping[str, pl.DataFrame]
@@ -119,17 +119,17 @@ class Summary:
         return _rate(self.exposed_ns, self.decode_steps)
 
 
-def summarise_bundle(bundle: Bundle) -> Summary:
-    """Summarise a bundle; see `summarise`."""
-    tables = {name: bundle.table(name) for name in ("requests", "steps", "rows", "events")}
-    return summarise(tables, executors_of(bundle), bundle.manifest.concurrency)
+def summarise_trace(trace: Trace) -> Summary:
+    """Summarise a trace; see `summarise`."""
+    tables = {name: trace.table(name) for name in ("requests", "steps", "rows", "events")}
+    return summarise(tables, executors_of(trace), trace.manifest.concurrency)
 
 
-def executors_of(bundle: Bundle) -> dict[str, str]:
+def executors_of(trace: Trace) -> dict[str, str]:
     """Return which executor runs each lane, from the manifest; lanes not named run by themselves."""
-    executors = bundle.manifest.details.get("executors", {})
+    executors = trace.manifest.details.get("executors", {})
     if not isinstance(executors, dict):
-        raise TraceError(f"{bundle.path}: details.executors is {executors!r}; expected a table of lane to executor")
+        raise TraceError(f"{trace.path}: details.executors is {executors!r}; expected a table of lane to executor")
     return {str(lane): str(name) for lane, name in executors.items()}
 
 

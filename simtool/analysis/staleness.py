@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from simtool.analysis.confidence import Blocks, auc
 from simtool.errors import TraceError
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _RESAMPLES = 2000
 _INTERVAL = (0.025, 0.975)
@@ -23,7 +23,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class LagEffect:
+class Staleness:
     """One lag, one prompt kind ("all": every request).
 
     loss, low, high: share of acceptance length lost against lag 0, and its 95 % interval over requests.
@@ -59,19 +59,19 @@ class Persistence:
     auc: tuple[float | None, ...]
 
 
-def lag_effects(bundles: Mapping[int, Bundle], seed: int = 0) -> list[LagEffect]:
-    """Compare runs of the same requests at several lags; bundles: by lag, lag 0 among them.
+def staleness_by_lag(traces: Mapping[int, Trace], seed: int = 0) -> list[Staleness]:
+    """Compare runs of the same requests at several lags; traces: by lag, lag 0 among them.
 
     Raises TraceError when lag 0 is missing. The seed is the bootstrap's.
     """
-    if 0 not in bundles:
-        raise TraceError(f"lags {sorted(bundles)} without lag 0; there is nothing to compare them with")
-    base = _steps_by_request(bundles[0])
-    drafts = bundles[0].manifest.sl
+    if 0 not in traces:
+        raise TraceError(f"lags {sorted(traces)} without lag 0; there is nothing to compare them with")
+    base = _steps_by_request(traces[0])
+    drafts = traces[0].manifest.sl
     found = []
-    for lag, bundle in sorted(bundles.items()):
-        joined = base.join(_steps_by_request(bundle), on=["request_id", "kind"], suffix="_lagged").sort("request_id")
-        rows = bundle.table("rows").join(joined.select("request_id", "kind"), on="request_id")
+    for lag, trace in sorted(traces.items()):
+        joined = base.join(_steps_by_request(trace), on=["request_id", "kind"], suffix="_lagged").sort("request_id")
+        rows = trace.table("rows").join(joined.select("request_id", "kind"), on="request_id")
         kinds = sorted(kind for kind in set(joined["kind"].to_list()) if kind is not None)
         for kind in (ALL, *kinds):
             mine = pl.lit(True) if kind == ALL else pl.col("kind") == kind
@@ -98,18 +98,18 @@ def persistence(blocks: Blocks, distance: int) -> Persistence:
     )
 
 
-def _steps_by_request(bundle: Bundle) -> pl.DataFrame:
-    requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null()).select("request_id", "kind")
-    steps = bundle.table("rows").group_by("request_id").agg(steps=pl.len().cast(pl.Int64))
+def _steps_by_request(trace: Trace) -> pl.DataFrame:
+    requests = trace.table("requests").filter(pl.col("finished_ns").is_not_null()).select("request_id", "kind")
+    steps = trace.table("rows").group_by("request_id").agg(steps=pl.len().cast(pl.Int64))
     return requests.join(steps, on="request_id")
 
 
-def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts: int, seed: int) -> LagEffect:
+def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts: int, seed: int) -> Staleness:
     fresh, lagged = steps["steps"].to_numpy(), steps["steps_lagged"].to_numpy()
     draws = np.random.default_rng(seed).integers(0, len(fresh), size=(_RESAMPLES, len(fresh)))
     low, high = np.quantile(1 - fresh[draws].sum(axis=1) / lagged[draws].sum(axis=1), _INTERVAL)
     offered, accepted = int(rows["prefix_len"].sum()), int(rows["accepted"].sum())
-    return LagEffect(
+    return Staleness(
         lag,
         kind,
         steps.height,

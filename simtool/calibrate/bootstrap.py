@@ -1,6 +1,6 @@
 """How uncertain a fit is: the recording resampled in blocks of consecutive steps, for the costs to be fitted again.
 
-A circular block bootstrap (Politis and Romano, 1992) over the steps of all bundles in time order, because a slow spell
+A circular block bootstrap (Politis and Romano, 1992) over the steps of all traces in time order, because a slow spell
 of the machine lasts for many steps and slows every op. One resample serves every cost, so that costs which go wrong
 together do so in a refit as well.
 """

@@ -22,9 +22,9 @@ from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, Wo
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.idle_effects import DEVICE_LULL, HOST_LULL
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
-#: For a bundle that does not tell: on a CPU one device process runs all three lanes in order, elsewhere each lane is
+#: For a trace that does not tell: on a CPU one device process runs all three lanes in order, elsewhere each lane is
 #: a stream of its own.
 _ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
 _STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
@@ -35,22 +35,22 @@ REFITS = 20
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
 
-def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: str, refits: int = 0) -> Profile:
-    """Fit a profile to bundles of one device, recorded or imported.
+def calibrate(traces: Sequence[Trace], *, name: str, command: str, created: str, refits: int = 0) -> Profile:
+    """Fit a profile to traces of one device, recorded or imported.
 
     command, created (ISO date): provenance. refits: how often every cost is fitted again, to resampled steps, to tell
-    how uncertain the fit is; 0: not at all. Raises ProfileError when the bundles are of different devices
+    how uncertain the fit is; 0: not at all. Raises ProfileError when the traces are of different devices
     or one is a replay, TraceError when one holds no steps to fit, or ops of another kind of step.
     """
-    device, device_name = _one_device(bundles)
-    _refuse_replays(bundles)
-    executors = _executors(bundles[0])
+    device, device_name = _one_device(traces)
+    _refuse_replays(traces)
+    executors = _executors(traces[0])
     seen = Observations()
-    runs = [read_steps(bundle) for bundle in bundles]
-    for bundle, steps in zip(bundles, runs, strict=True):
-        seen.add_run(steps, bundle.table("requests")["arrival_ns"], executors)
+    runs = [read_steps(trace) for trace in traces]
+    for trace, steps in zip(traces, runs, strict=True):
+        seen.add_run(steps, trace.table("requests")["arrival_ns"], executors)
     fitter = Fitter(resamples([[step.start_ns for step in steps] for steps in runs], refits))
-    predictor = fit_predictor(list(bundles))
+    predictor = fit_predictor(list(traces))
     return Profile(
         name,
         device,
@@ -64,10 +64,10 @@ def calibrate(bundles: Sequence[Bundle], *, name: str, command: str, created: st
             command,
             created,
             __version__,
-            tuple(_describe(bundle) for bundle in bundles),
-            warnings=tuple(_warnings(bundles, seen, has_predictor=predictor is not None)),
+            tuple(_describe(trace) for trace in traces),
+            warnings=tuple(_warnings(traces, seen, has_predictor=predictor is not None)),
         ),
-        _graphs(bundles),
+        _graphs(traces),
     )
 
 
@@ -129,59 +129,59 @@ class Fitter:
         return self.cost(found)
 
 
-def content_hash(bundle: Bundle) -> str:
-    """Return the SHA-256 over a bundle's files, by name."""
+def content_hash(trace: Trace) -> str:
+    """Return the SHA-256 over a trace's files, by name."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in bundle.path.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(bundle.path).as_posix()}\0{path.stat().st_size}\0".encode())
+    for path in sorted(path for path in trace.path.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(trace.path).as_posix()}\0{path.stat().st_size}\0".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-def _one_device(bundles: Sequence[Bundle]) -> tuple[str, str]:
-    if not bundles:
-        raise ProfileError("no bundle given; expected one or more recorded bundles")
-    devices = {(bundle.manifest.device, bundle.manifest.device_name): bundle.path for bundle in bundles}
+def _one_device(traces: Sequence[Trace]) -> tuple[str, str]:
+    if not traces:
+        raise ProfileError("no trace given; expected one or more recorded traces")
+    devices = {(trace.manifest.device, trace.manifest.device_name): trace.path for trace in traces}
     if len(devices) > 1:
         listed = "; ".join(f"{path}: {device} {name}" for (device, name), path in devices.items())
-        raise ProfileError(f"bundles of different devices ({listed}); calibrate each device by itself")
+        raise ProfileError(f"traces of different devices ({listed}); calibrate each device by itself")
     return next(iter(devices))
 
 
-def _refuse_replays(bundles: Sequence[Bundle]) -> None:
+def _refuse_replays(traces: Sequence[Trace]) -> None:
     """A replay's durations are a profile's: a fit to them would look perfect, and measure nothing."""
-    for bundle in bundles:
-        if bundle.manifest.origin == "replayed":
-            told = bundle.manifest.details.get("profile")
+    for trace in traces:
+        if trace.manifest.origin == "replayed":
+            told = trace.manifest.details.get("profile")
             name = f"the profile {told['name']!r}" if isinstance(told, dict) and "name" in told else "a profile"
             raise ProfileError(
-                f"{bundle.path}: is replayed, so its times come from {name}; a profile must come from live or imported "
-                "bundles: calibrate those, or give that profile with --profile"
+                f"{trace.path}: is replayed, so its times come from {name}; a profile must come from live or imported "
+                "traces: calibrate those, or give that profile with --profile"
             )
 
 
-def _executors(bundle: Bundle) -> Mapping[str, str]:
-    told = bundle.manifest.details.get("executors")
+def _executors(trace: Trace) -> Mapping[str, str]:
+    told = trace.manifest.details.get("executors")
     if isinstance(told, dict):
         return {str(lane): str(executor) for lane, executor in told.items()}
-    return _ONE_PROCESS if bundle.manifest.device == "cpu" else _STREAMS
+    return _ONE_PROCESS if trace.manifest.device == "cpu" else _STREAMS
 
 
-def _graphs(bundles: Sequence[Bundle]) -> GraphBuckets:
-    """What was captured is part of what was measured: bundles of other buckets belong to another profile."""
-    told = {bundle.path: GraphBuckets.from_dict(bundle.manifest.details.get("graphs")) for bundle in bundles}
+def _graphs(traces: Sequence[Trace]) -> GraphBuckets:
+    """What was captured is part of what was measured: traces of other buckets belong to another profile."""
+    told = {trace.path: GraphBuckets.from_dict(trace.manifest.details.get("graphs")) for trace in traces}
     if len(set(told.values())) > 1:
         listed = "; ".join(f"{path}: up to {max(graphs.target, default=0)} rows" for path, graphs in told.items())
-        raise ProfileError(f"bundles of different graph buckets ({listed}); calibrate each kind by itself")
+        raise ProfileError(f"traces of different graph buckets ({listed}); calibrate each kind by itself")
     return next(iter(told.values()))
 
 
-def _describe(bundle: Bundle) -> dict[str, object]:
-    manifest = bundle.manifest
+def _describe(trace: Trace) -> dict[str, object]:
+    manifest = trace.manifest
     placement = str(manifest.placement["name"]) if manifest.placement else None
     return {
-        "name": bundle.path.name,
-        "sha256": content_hash(bundle),
+        "name": trace.path.name,
+        "sha256": content_hash(trace),
         "origin": manifest.origin,
         "placement": placement,
         "concurrency": manifest.concurrency,
@@ -190,14 +190,14 @@ def _describe(bundle: Bundle) -> dict[str, object]:
     }
 
 
-def _warnings(bundles: Sequence[Bundle], seen: Observations, *, has_predictor: bool) -> Iterable[str]:
-    for bundle in bundles:
-        if not bundle.manifest.complete:
-            yield f"{bundle.path.name}: is incomplete; what was flushed is used"
-        if bundle.manifest.origin != "live":
-            yield f"{bundle.path.name}: is {bundle.manifest.origin}, not a live recording"
+def _warnings(traces: Sequence[Trace], seen: Observations, *, has_predictor: bool) -> Iterable[str]:
+    for trace in traces:
+        if not trace.manifest.complete:
+            yield f"{trace.path.name}: is incomplete; what was flushed is used"
+        if trace.manifest.origin != "live":
+            yield f"{trace.path.name}: is {trace.manifest.origin}, not a live recording"
     if not has_predictor:
-        yield "no validate-time predictor: validate rows never varied; add a bundle whose placement prunes"
+        yield "no validate-time predictor: validate rows never varied; add a trace whose placement prunes"
     if not any(kind == "prefill" for kind, _ in seen.pre):
         yield "no prefill step: a replay needs one; add a whole recording"
     scarce = [

@@ -7,19 +7,19 @@ import polars as pl
 
 from simtool.calibrate.regression import fit_line
 from simtool.step.controller import LinearPredictor
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from simtool.units import NS_PER_MS
 
 #: A validate is the target forward and the verify behind it: both grow with what the controller decides.
 _VALIDATE = ("target", "verify")
 
 
-def fit_predictor(bundles: list[Bundle]) -> LinearPredictor | None:
+def fit_predictor(traces: list[Trace]) -> LinearPredictor | None:
     """Fit validate ms = intercept + sum over rows of (query_token + query_prefix x kv length), none below zero.
 
     None when the number of validate rows never varied: then nothing tells the cost of a row from the intercept.
     """
-    table = pl.concat([_validates(bundle) for bundle in bundles])
+    table = pl.concat([_validates(trace) for trace in traces])
     if table["rows"].n_unique() < 2:
         return None
     columns = table.select("rows", "row_kv").to_numpy().astype(np.float64)
@@ -27,10 +27,10 @@ def fit_predictor(bundles: list[Bundle]) -> LinearPredictor | None:
     return LinearPredictor(float(intercept), float(token), float(prefix))
 
 
-def _validates(bundle: Bundle) -> pl.DataFrame:
+def _validates(trace: Trace) -> pl.DataFrame:
     """One line a decode step: validate rows, the kv lengths summed over them, device ns."""
     width = pl.col("prefix_len").cast(pl.Int64) + 1
-    sizes = bundle.table("rows").group_by("step").agg(rows=width.sum(), row_kv=(width * pl.col("kv_len")).sum())
-    works = bundle.table("events").filter(pl.col("op").is_in(_VALIDATE) & (pl.col("lane") == "compute"))
+    sizes = trace.table("rows").group_by("step").agg(rows=width.sum(), row_kv=(width * pl.col("kv_len")).sum())
+    works = trace.table("events").filter(pl.col("op").is_in(_VALIDATE) & (pl.col("lane") == "compute"))
     durations = works.group_by("step").agg(duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
     return sizes.join(durations, on="step").sort("step").select("rows", "row_kv", "duration_ns")

@@ -1,4 +1,4 @@
-"""A bundle's events as steps of ops with their device work: the form that every fit reads."""
+"""A trace's events as steps of ops with their device work: the form that every fit reads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from simtool.errors import TraceError
 from simtool.step.cost_features import DecodeShape, prefill_features
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
@@ -56,21 +56,21 @@ class StepRecord:
     ops: list[OpRecord] = field(default_factory=list)
 
 
-def read_steps(bundle: Bundle) -> list[StepRecord]:
-    """Return the bundle's steps in order; a step whose sizes are not recorded (cut off by a kill) is left out.
+def read_steps(trace: Trace) -> list[StepRecord]:
+    """Return the trace's steps in order; a step whose sizes are not recorded (cut off by a kill) is left out.
 
-    Raises TraceError when the bundle holds no host ops of the catalogue, as an imported profile may not, device work
+    Raises TraceError when the trace holds no host ops of the catalogue, as an imported profile may not, device work
     that is not in it, or an op in a kind of step that lacks what it grows with.
     """
-    features = dict(_decode_features(bundle)) | dict(_prefill_features(bundle))
-    ops = _read_ops(bundle)
+    features = dict(_decode_features(trace)) | dict(_prefill_features(trace))
+    ops = _read_ops(trace)
     records = []
-    for step, kind, start_ns, end_ns in bundle.table("steps").select("step", "kind", "start_ns", "end_ns").iter_rows():
+    for step, kind, start_ns, end_ns in trace.table("steps").select("step", "kind", "start_ns", "end_ns").iter_rows():
         if step in features and step in ops:
             records.append(StepRecord(step, kind, start_ns, end_ns, features[step], ops[step]))
-            _check_features(records[-1], bundle.path)
+            _check_features(records[-1], trace.path)
     if not records:
-        raise TraceError(f"{bundle.path}: no step with both its ops and its sizes; calibrate from a recorded bundle")
+        raise TraceError(f"{trace.path}: no step with both its ops and its sizes; calibrate from a recorded trace")
     return records
 
 
@@ -86,37 +86,37 @@ def _check_features(record: StepRecord, source: Path) -> None:
                     )
 
 
-def _read_ops(bundle: Bundle) -> dict[int, list[OpRecord]]:
-    events = bundle.table("events").sort("start_ns")
+def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
+    events = trace.table("events").sort("start_ns")
     works: dict[int, list[WorkRecord]] = {}
     device = events.filter(pl.col("lane") != Lane.HOST.value)
     for name, lane, start_ns, end_ns, flow in device.select("op", "lane", "start_ns", "end_ns", "flow").iter_rows():
         if name not in _WORKS:
-            raise TraceError(f"{bundle.path}: device work {name!r} is not in the catalogue, so it has no cost features")
+            raise TraceError(f"{trace.path}: device work {name!r} is not in the catalogue, so it has no cost features")
         works.setdefault(flow, []).append(WorkRecord(name, lane, start_ns, end_ns))
     steps: dict[int, list[OpRecord]] = {}
     host = events.filter(pl.col("lane") == Lane.HOST.value)
     columns = ("step", "flow", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
     for step, flow, name, start_ns, end_ns, wait_start_ns, wait_end_ns in host.select(columns).iter_rows():
         if name not in CATALOGUE:
-            raise TraceError(f"{bundle.path}: host op {name!r} is not in the catalogue, so it has no cost features")
+            raise TraceError(f"{trace.path}: host op {name!r} is not in the catalogue, so it has no cost features")
         record = OpRecord(CATALOGUE[name], start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
         steps.setdefault(step, []).append(record)
     return steps
 
 
-def _decode_features(bundle: Bundle) -> Iterator[tuple[int, dict[str, float]]]:
-    manifest = bundle.manifest
-    steps = bundle.table("rows").group_by("step", maintain_order=True).agg("kv_len", "prefix_len", "emitted")
+def _decode_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:
+    manifest = trace.manifest
+    steps = trace.table("rows").group_by("step", maintain_order=True).agg("kv_len", "prefix_len", "emitted")
     graphs = GraphBuckets.from_dict(manifest.details.get("graphs"))
     for step, kv_lens, prefix_lens, emitted in steps.iter_rows():
         yield step, DecodeShape(manifest.sl, manifest.block_width, kv_lens, prefix_lens, emitted, graphs).features()
 
 
-def _prefill_features(bundle: Bundle) -> Iterator[tuple[int, dict[str, float]]]:
+def _prefill_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:
     """A request belongs to the prefill step in which it got its first token."""
-    requests = bundle.table("requests").select("first_token_ns", "prompt_tokens").drop_nulls()
-    prefills = bundle.table("steps").filter(pl.col("kind") == "prefill")
+    requests = trace.table("requests").select("first_token_ns", "prompt_tokens").drop_nulls()
+    prefills = trace.table("steps").filter(pl.col("kind") == "prefill")
     for step, start_ns, end_ns, batch in prefills.select("step", "start_ns", "end_ns", "batch").iter_rows():
         inside = requests.filter(pl.col("first_token_ns").is_between(start_ns, end_ns))
         if len(inside) == batch:

@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
 
 
 def main() -> None:
-    """Console entry point. SIGTERM ends a command as Ctrl-C does: devices are closed and bundles left readable."""
+    """Console entry point. SIGTERM ends a command as Ctrl-C does: devices are closed and traces left readable."""
     signal.signal(signal.SIGTERM, _terminate)
     sys.exit(run(sys.argv[1:]))
 

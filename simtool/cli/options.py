@@ -23,7 +23,7 @@ BAD_USE = 2
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that is already there.")]
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
-Bundles = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace bundles (folders).")]
+Traces = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace traces (folders).")]
 
 
 def command_line() -> str:
@@ -44,25 +44,25 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 def check_distinct(paths: Sequence[Path]) -> None:
-    """Refuse a bundle given twice: it would count as a repetition."""
+    """Refuse a trace given twice: it would count as a repetition."""
     resolved = [path.resolve() for path in paths]
     for path, full in zip(paths, resolved, strict=True):
         if resolved.count(full) > 1:
-            raise UsageError(f"{path} is given twice; give each bundle once")
+            raise UsageError(f"{path} is given twice; give each trace once")
 
 
-def check_bundle_output(path: Path, *, force: bool) -> None:
-    """Refuse a path that no bundle can be written to, or only over something else, before any work is spent."""
+def check_trace_output(path: Path, *, force: bool) -> None:
+    """Refuse a path that no trace can be written to, or only over something else, before any work is spent."""
     check_output(path, force=force)
     parent = next(folder for folder in path.absolute().parents if folder.exists())
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise UsageError(f"{path}: nothing can be written under {parent}; choose another --out")
     if path.is_file():
-        raise UsageError(f"{path}: is a file; give the name of a folder to write the bundle to")
+        raise UsageError(f"{path}: is a file; give the name of a folder to write the trace to")
     if path.exists() and any(path.iterdir()):
         from simtool.trace.manifest import read_manifest
 
-        read_manifest(path)  # a folder of other files is no bundle, and --force does not empty it
+        read_manifest(path)  # a folder of other files is no trace, and --force does not empty it
 
 
 def check_controller(placements: Sequence[Placement], options: Mapping[str, float | str | None]) -> None:

@@ -53,7 +53,7 @@ class StepCosts:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a profile comes from. bundles: name, sha256, origin, placement, concurrency of each. created: ISO date.
+    """Where a profile comes from. traces: name, sha256, origin, placement, concurrency of each. created: ISO date.
 
     changes: what-if changes made to the measured costs, in order. warnings: what the data could not tell.
     stand_ins: op that no recording ran -> what its price is taken from, in words.
@@ -183,12 +183,12 @@ def load_profile(path: Path) -> Profile:
     if not isinstance(table, dict):
         raise ProfileError(f"{path}: holds a {type(table).__name__}; expected a profile")
     if "origin" in table:
-        raise ProfileError(f"{path}: is the manifest of a bundle, not a profile{_remedy(path.parent)}")
+        raise ProfileError(f"{path}: is the manifest of a trace, not a profile{_remedy(path.parent)}")
     return Profile.from_dict(table, str(path))
 
 
 def _remedy(folder: Path) -> str:
-    """What to do with a bundle given for a profile; with anything else, what to give instead."""
+    """What to do with a trace given for a profile; with anything else, what to give instead."""
     if (folder / "manifest.json").is_file():
         return f"; fit one with `simtool calibrate {folder}` and give the file that it writes"
     return "; give a file that `simtool calibrate` wrote"

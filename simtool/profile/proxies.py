@@ -1,4 +1,4 @@
-"""Prices for ops that the recordings at hand never ran, taken from the op most like them and said so."""
+"""CostSampler for ops that the recordings at hand never ran, taken from the op most like them and said so."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _STAND_INS = (
 )
 
 
-def completed(profile: Profile) -> Profile:
+def with_proxies(profile: Profile) -> Profile:
     """Return a profile that can price more placements than its recordings ran; every stand-in is in its provenance.
 
     The two halves of fill_varlen are derived too, see `split_fill`. What nothing stands in for stays without a price.

@@ -23,7 +23,7 @@ _NO_PAST: Mapping[str, float] = MappingProxyType({})
 _BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecutive ones of the recording
 
 
-class Prices:
+class CostSampler:
     """Costs of a step's parts, and a memory of what was priced outside the calibrated sizes."""
 
     def __init__(self, profile: Profile, noise: NoiseMode, seed: int) -> None:

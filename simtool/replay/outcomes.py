@@ -15,7 +15,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.replay.scenario import OutcomeMode
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _NEIGHBOURS = 8
 
@@ -50,12 +50,12 @@ class _Request:
 
 
 class Outcomes:
-    """Outcomes of a bundle. `looked_up` and `substituted` count the anchors asked for and those made up for."""
+    """Outcomes of a trace. `looked_up` and `substituted` count the anchors asked for and those made up for."""
 
-    def __init__(self, bundle: Bundle, mode: OutcomeMode) -> None:
-        self._mode, self._source, self._drafts = mode, bundle.path, bundle.manifest.sl
-        self._sampled = bool(bundle.manifest.sampling.get("temperature"))
-        self._requests = _read(bundle)
+    def __init__(self, trace: Trace, mode: OutcomeMode) -> None:
+        self._mode, self._source, self._drafts = mode, trace.path, trace.manifest.sl
+        self._sampled = bool(trace.manifest.sampling.get("temperature"))
+        self._requests = _read(trace)
         self.looked_up = 0
         self.substituted = 0
 
@@ -112,11 +112,11 @@ def _distance(one: Sequence[float], other: Sequence[float]) -> float:
     return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
 
 
-def _read(bundle: Bundle) -> dict[str, _Request]:
+def _read(trace: Trace) -> dict[str, _Request]:
     """Visited and filled outcomes merged: what the timed run saw, with the match run of whichever knows it."""
-    _check_widths(bundle)
+    _check_widths(trace)
     key = ["request_id", "anchor_position"]
-    rows = bundle.table("outcomes").sort(*key, "source", descending=[False, False, True])
+    rows = trace.table("outcomes").sort(*key, "source", descending=[False, False, True])
     if rows.is_empty():
         return {}
     merged = rows.group_by(key, maintain_order=True).agg(
@@ -128,10 +128,10 @@ def _read(bundle: Bundle) -> dict[str, _Request]:
     return {name: _Request(table, dict(zip(anchors, at, strict=True))) for name, anchors, at in by_request.iter_rows()}
 
 
-def _check_widths(bundle: Bundle) -> None:
-    wrong = bundle.table("outcomes").filter(pl.col("confidence").list.len() != bundle.manifest.sl)
+def _check_widths(trace: Trace) -> None:
+    wrong = trace.table("outcomes").filter(pl.col("confidence").list.len() != trace.manifest.sl)
     for request_id, anchor, confidence in wrong.select("request_id", "anchor_position", "confidence").iter_rows():
         raise TraceError(
-            f"{bundle.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
-            f"{bundle.manifest.sl} drafts; the bundle is damaged"
+            f"{trace.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
+            f"{trace.manifest.sl} drafts; the trace is damaged"
         )

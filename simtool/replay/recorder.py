@@ -48,7 +48,7 @@ class RequestTimes:
 
 
 @dataclass
-class Recording:
+class ReplayRecorder:
     """Collects events and steps. placement: its name. requests: by id."""
 
     placement: str

@@ -15,15 +15,15 @@ from simtool.errors import TraceError
 from simtool.profile.profile import Profile
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.caveats import Caveats
-from simtool.replay.cost_sampler import Prices
+from simtool.replay.cost_sampler import CostSampler
 from simtool.replay.outcomes import Outcomes
-from simtool.replay.recorder import Recording, RequestTimes
+from simtool.replay.recorder import ReplayRecorder, RequestTimes
 from simtool.replay.scenario import Scenario
-from simtool.replay.simulator import World
+from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Batch, Block
 from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
-from simtool.trace.trace import Bundle, write_bundle
+from simtool.trace.trace import Trace, write_trace
 
 #: What a replay tells on of its source: the KV cache, and how requests and outcomes were drawn.
 _KEPT = ("block_size", "kv_blocks", "workload", "bootstrap")
@@ -37,16 +37,16 @@ class Replay:
     tables: Mapping[str, pl.DataFrame]
     caveats: Caveats
 
-    def bundle(self, path: Path) -> Bundle:
-        """Return it as an opened bundle that is not on disk; path: what it goes by."""
-        return Bundle(path, self.manifest, dict(self.tables))
+    def trace(self, path: Path) -> Trace:
+        """Return it as an opened trace that is not on disk; path: what it goes by."""
+        return Trace(path, self.manifest, dict(self.tables))
 
-    def save(self, path: Path, *, force: bool = False) -> Bundle:
-        """Write it as a bundle and return that opened."""
-        return write_bundle(path, self.manifest, self.tables, force=force)
+    def save(self, path: Path, *, force: bool = False) -> Trace:
+        """Write it as a trace and return that opened."""
+        return write_trace(path, self.manifest, self.tables, force=force)
 
 
-def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
+def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
     """Serve the source's requests again under a scenario, at a profile's costs.
 
     Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost.
@@ -61,14 +61,14 @@ def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
     ]
     queue.sort(key=lambda request: request.arrival_ns)
     outcomes = Outcomes(source, scenario.outcomes)
-    prices = Prices(profile, scenario.noise, scenario.seed)
-    recording = Recording(
+    prices = CostSampler(profile, scenario.noise, scenario.seed)
+    recording = ReplayRecorder(
         scenario.placement.name, {request.request_id: RequestTimes(request.arrival_ns) for request in queue}
     )
     scheduler = make_scheduler(source.manifest, scenario, queue)
     totals = dict(requests.select("request_id", "output_tokens").iter_rows())
     block = Block(source.manifest.sl, source.manifest.block_width, profile.graphs)
-    World(Batch(scheduler, outcomes, totals, block, scenario), prices, recording).run()
+    Simulator(Batch(scheduler, outcomes, totals, block, scenario), prices, recording).run()
     tables = {
         "requests": _with_times(requests, recording.requests),
         "outcomes": source.table("outcomes"),
@@ -82,7 +82,7 @@ def replay(source: Bundle, profile: Profile, scenario: Scenario) -> Replay:
     return Replay(_manifest(source, profile, scenario, outcomes, caveats), tables, caveats)
 
 
-def _queue_order(source: Bundle) -> pl.DataFrame:
+def _queue_order(source: Trace) -> pl.DataFrame:
     """Finished requests in the order they were queued.
 
     Where a trace stamps all arrivals alike, those admitted first came first, and of those admitted together the one in
@@ -104,7 +104,7 @@ def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl
     return requests.with_columns(pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items())
 
 
-def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Outcomes, caveats: Caveats) -> Manifest:
+def _manifest(source: Trace, profile: Profile, scenario: Scenario, outcomes: Outcomes, caveats: Caveats) -> Manifest:
     kept = {name: value for name, value in source.manifest.details.items() if name in _KEPT}
     return dataclasses.replace(
         source.manifest,
@@ -136,7 +136,7 @@ def _manifest(source: Bundle, profile: Profile, scenario: Scenario, outcomes: Ou
     )
 
 
-def _sentences(source: Bundle, outcomes: Outcomes) -> Iterator[str]:
+def _sentences(source: Trace, outcomes: Outcomes) -> Iterator[str]:
     if not source.manifest.complete:
         yield "the source is incomplete: only its finished requests were replayed"
     yield from _draw_warnings(source.manifest)

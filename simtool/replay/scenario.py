@@ -120,7 +120,7 @@ class Scenario:
 
 
 def recorded_controller(manifest: Manifest) -> ControllerSettings:
-    """Return the controller settings that a bundle was recorded with; raises TraceError when they cannot be read."""
+    """Return the controller settings that a trace was recorded with; raises TraceError when they cannot be read."""
     table = dict(manifest.controller)
     predictor = table.pop("predictor", None)
     try:

@@ -14,8 +14,8 @@ from typing import Any
 import simpy
 
 from simtool.profile.profile import WorkCost
-from simtool.replay.cost_sampler import Prices
-from simtool.replay.recorder import HostEvent, Recording, WorkEvent
+from simtool.replay.cost_sampler import CostSampler
+from simtool.replay.recorder import HostEvent, ReplayRecorder, WorkEvent
 from simtool.replay.step_planner import Batch, StepPlan
 from simtool.step.idle_effects import ExecutorPast, HostPast
 from simtool.step.ops import Op
@@ -35,10 +35,10 @@ class _Work:
     done: simpy.Event
 
 
-class World:
+class Simulator:
     """Runs a batch to its end at the given prices, and tells the recording."""
 
-    def __init__(self, batch: Batch, prices: Prices, recording: Recording) -> None:
+    def __init__(self, batch: Batch, prices: CostSampler, recording: ReplayRecorder) -> None:
         self._batch, self._prices, self._recording = batch, prices, recording
         self._env = simpy.Environment()
         self._executors = prices.profile.executors

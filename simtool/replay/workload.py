@@ -24,7 +24,7 @@ from simtool.step.scheduler import Request
 from simtool.trace.frames import empty_frame, make_frame
 from simtool.trace.importers.requests import read_requests
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Workload:
     requests: tuple[Request, ...]
     warnings: tuple[str, ...] = ()
 
-    def fitted(self, bundle: Bundle, scenario: Scenario) -> Workload:
+    def fitted(self, recorded: Trace, scenario: Scenario) -> Workload:
         """Leave out requests that the KV cache could never hold, and say how many; UsageError when it holds none."""
-        fitting, refusals = admissible(bundle.manifest, scenario, self.requests)
+        fitting, refusals = admissible(recorded.manifest, scenario, self.requests)
         if not refusals:
             return self
         if not fitting:
@@ -48,14 +48,14 @@ class Workload:
         skipped = f"{len(refusals)} of {len(self.requests)} requests skipped, they never fit; the first: {refusals[0]}"
         return Workload(self.source, tuple(fitting), (*self.warnings, skipped))
 
-    def drawn_from(self, bundle: Bundle, seed: int) -> Bundle:
-        """Return the bundle that a replay takes: these requests, with outcomes bootstrapped from the given one.
+    def drawn_from(self, recorded: Trace, seed: int) -> Trace:
+        """Return the trace that a replay takes: these requests, with outcomes bootstrapped from the given one.
 
         The draw is keyed by seed and request id: it is the same under every placement and beside any other requests.
         Times other than arrivals are unknown before the replay and stand at the arrival.
         Raises TraceError when no recorded request is long enough to draw.
         """
-        donors = _donors(bundle)
+        donors = _donors(recorded)
         draws = [draw for request in self.requests for draw in _draws(request, donors, seed)]
         drawn = pl.DataFrame(draws, _DRAW_SCHEMA, orient="row")
         bootstrap = {
@@ -67,10 +67,10 @@ class Workload:
             "spliced_requests": drawn.filter(pl.col("request_id").is_duplicated())["request_id"].n_unique(),
         }
         workload = {"source": self.source, "requests": len(self.requests), "warnings": list(self.warnings)}
-        details = {**bundle.manifest.details, "workload": workload, "bootstrap": bootstrap}
+        details = {**recorded.manifest.details, "workload": workload, "bootstrap": bootstrap}
         tables = {name: empty_frame(table) for name, table in TABLES.items()}
-        tables |= {"requests": _requests(self.requests), "outcomes": _outcomes(bundle, drawn)}
-        return Bundle(bundle.path, dataclasses.replace(bundle.manifest, details=details), tables)
+        tables |= {"requests": _requests(self.requests), "outcomes": _outcomes(recorded, drawn)}
+        return Trace(recorded.path, dataclasses.replace(recorded.manifest, details=details), tables)
 
 
 def read_workload(path: Path, limit: int | None = None) -> Workload:
@@ -85,11 +85,11 @@ def read_workload(path: Path, limit: int | None = None) -> Workload:
     return Workload(path.name, tuple(trace.requests[:limit]), warnings)
 
 
-def recorded_workload(bundle: Bundle) -> Workload:
-    """Return the bundle's own finished requests, to draw their outcomes anew: for sampled recordings, over seeds."""
+def recorded_workload(recorded: Trace) -> Workload:
+    """Return the trace's own finished requests, to draw their outcomes anew: for sampled recordings, over seeds."""
     columns = ("request_id", "prompt_tokens", "output_tokens", "arrival_ns")
-    finished = bundle.table("requests").filter(pl.col("finished_ns").is_not_null()).sort("arrival_ns", "request_id")
-    return Workload(bundle.path.name, tuple(Request(*row) for row in finished.select(columns).iter_rows()))
+    finished = recorded.table("requests").filter(pl.col("finished_ns").is_not_null()).sort("arrival_ns", "request_id")
+    return Workload(recorded.path.name, tuple(Request(*row) for row in finished.select(columns).iter_rows()))
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,15 @@ class _Donor:
 _DRAW_SCHEMA = {"request_id": pl.String, "donor": pl.String, "first_anchor": pl.Int32, "anchors": pl.Int32}
 
 
-def _donors(bundle: Bundle) -> list[_Donor]:
+def _donors(recorded: Trace) -> list[_Donor]:
     """Finished requests without their last N anchors, whose match runs the end of the output may have cut."""
-    finished = bundle.table("requests").filter(pl.col("finished_ns").is_not_null()).sort("request_id")
+    finished = recorded.table("requests").filter(pl.col("finished_ns").is_not_null()).sort("request_id")
     lengths = finished.select("request_id", "output_tokens").iter_rows()
-    donors = [_Donor(name, tokens - bundle.manifest.sl) for name, tokens in lengths if tokens > bundle.manifest.sl]
+    donors = [_Donor(name, tokens - recorded.manifest.sl) for name, tokens in lengths if tokens > recorded.manifest.sl]
     if not donors:
         raise TraceError(
-            f"{bundle.path}: no finished request emits more than a block of {bundle.manifest.sl} tokens, so none has "
-            "whole outcomes to draw; record longer outputs"
+            f"{recorded.path}: no finished request emits more than a block of {recorded.manifest.sl} tokens, so none "
+            "has whole outcomes to draw; record longer outputs"
         )
     return donors
 
@@ -141,10 +141,10 @@ def _requests(requests: Sequence[Request]) -> pl.DataFrame:
     return make_frame(TABLES["requests"], columns)
 
 
-def _outcomes(bundle: Bundle, drawn: pl.DataFrame) -> pl.DataFrame:
+def _outcomes(recorded: Trace, drawn: pl.DataFrame) -> pl.DataFrame:
     """The donors' outcomes, visited and filled, each moved to the anchors of those who drew them."""
-    prompts = bundle.table("requests").select("request_id", "prompt_tokens")
-    known = bundle.table("outcomes").join(prompts, on="request_id").rename({"request_id": "donor"})
+    prompts = recorded.table("requests").select("request_id", "prompt_tokens")
+    known = recorded.table("outcomes").join(prompts, on="request_id").rename({"request_id": "donor"})
     known = known.with_columns(offset=pl.col("anchor_position") - pl.col("prompt_tokens"))
     moved = drawn.join(known, on="donor", maintain_order="left_right")
     moved = moved.filter(pl.col("offset").is_between(0, pl.col("anchors") - 1))

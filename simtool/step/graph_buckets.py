@@ -34,7 +34,7 @@ class GraphBuckets:
 
     @classmethod
     def from_dict(cls, table: object) -> GraphBuckets:
-        """Read what `to_dict` wrote; anything else (a bundle that tells of no graphs) is no graphs."""
+        """Read what `to_dict` wrote; anything else (a trace that tells of no graphs) is no graphs."""
         if not isinstance(table, dict):
             return cls()
         draft, target = (tuple(map(int, table.get(name, ()))) for name in ("draft", "target"))

@@ -5,25 +5,25 @@ from __future__ import annotations
 import polars as pl
 
 from simtool.errors import UsageError
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _MIN_REQUESTS = 8  # at concurrency 1 a request or two would say more about the prompt than about the placement
 
 
-def workload(bundle: Bundle, concurrency: int, waves: int | None) -> Bundle:
+def workload(trace: Trace, concurrency: int, waves: int | None) -> Trace:
     """Return the trace as one concurrency needs it; steps and events are left behind, a replay makes its own.
 
     waves: requests that each slot serves. The first requests of the queue are taken, eight at least, and all of them
     again when the trace has too few; a copy emits what the original did. None: the whole trace, once.
     Raises UsageError when the whole trace cannot fill the batch, or a number is below 1.
     """
-    queue = _queue(bundle)
+    queue = _queue(trace)
     for option, value in (("--concurrency", concurrency), ("--waves", waves)):
         if value is not None and value < 1:
             raise UsageError(f"{option} is {value}; expected 1 or more")
     if waves is None and concurrency > queue.height:
         raise UsageError(
-            f"--concurrency {concurrency}: {bundle.path} holds {queue.height} finished requests, so that many never "
+            f"--concurrency {concurrency}: {trace.path} holds {queue.height} finished requests, so that many never "
             "run at once; record more prompts, or queue them again with --waves"
         )
     wanted = queue.height if waves is None else max(waves * concurrency, _MIN_REQUESTS)
@@ -34,19 +34,19 @@ def workload(bundle: Bundle, concurrency: int, waves: int | None) -> Bundle:
     ).head(wanted)
     kept = requests.select("request_id")
     tables = {
-        name: pl.concat(_named(bundle.table(name), copy) for copy in copies).join(
+        name: pl.concat(_named(trace.table(name), copy) for copy in copies).join(
             kept, on="request_id", how="semi", maintain_order="left"
         )
         for name in ("rows", "outcomes")
     }
-    return Bundle(bundle.path, bundle.manifest, {"requests": requests, **tables})
+    return Trace(trace.path, trace.manifest, {"requests": requests, **tables})
 
 
-def _queue(bundle: Bundle) -> pl.DataFrame:
+def _queue(trace: Trace) -> pl.DataFrame:
     """Finished requests in the order in which they were queued."""
-    requests = bundle.table("requests").filter(pl.col("finished_ns").is_not_null())
+    requests = trace.table("requests").filter(pl.col("finished_ns").is_not_null())
     if requests.is_empty():
-        raise UsageError(f"{bundle.path}: holds no finished request; record until at least one is served")
+        raise UsageError(f"{trace.path}: holds no finished request; record until at least one is served")
     return requests.sort("arrival_ns", "admitted_ns", "request_id")
 
 

@@ -26,7 +26,7 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario, recorded_controller
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
 Progress = Callable[[int], None]
@@ -46,7 +46,7 @@ class Setting:
     profile carries refits. stale_loss: see Scenario. predictor: see `controller_of`.
     """
 
-    source: Bundle
+    source: Trace
     profile: Profile
     concurrency: int
     seeds: tuple[int, ...] = ()
@@ -126,7 +126,7 @@ class Cell:
         return self.idle_ns / float(self.run.duration_ns.sum())
 
 
-def controller_of(source: Bundle, profile: Profile, predictor: PredictorChoice | None = None) -> ControllerSettings:
+def controller_of(source: Trace, profile: Profile, predictor: PredictorChoice | None = None) -> ControllerSettings:
     """Return the recorded controller with the chosen predictor.
 
     None: the profile's, which knows the replayed machine, or the trace's when the profile has none.
@@ -142,10 +142,10 @@ def default_predictor(profile: Profile) -> PredictorChoice:
     return "profile" if profile.predictor is not None else "trace"
 
 
-def run_cell(source: Bundle, profile: Profile, scenario: Scenario) -> Cell:
+def run_cell(source: Trace, profile: Profile, scenario: Scenario) -> Cell:
     """Replay one scenario and keep its figures."""
     replayed = replay(source, profile, scenario)
-    return _boil_down(replayed.bundle(source.path), scenario, replayed.caveats)
+    return _boil_down(replayed.trace(source.path), scenario, replayed.caveats)
 
 
 def run_cells(
@@ -206,11 +206,11 @@ def _run_job(job: tuple[Setting, Placement]) -> list[Cell]:
     return [run_cell(setting.source, setting.costs(scenario.seed), scenario) for scenario in scenarios]
 
 
-def _boil_down(bundle: Bundle, scenario: Scenario, caveats: Caveats) -> Cell:
-    rows = bundle.table("rows")
-    full = full_occupancy(decode_steps(bundle.table("steps"), rows))
+def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
+    rows = trace.table("rows")
+    full = full_occupancy(decode_steps(trace.table("steps"), rows))
     mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
-    busy = device_busy(bundle.table("events")).within(full["start_ns"], full["end_ns"])
+    busy = device_busy(trace.table("events")).within(full["start_ns"], full["end_ns"])
     return Cell(
         scenario.placement.name,
         scenario.concurrency,

@@ -127,10 +127,10 @@ def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
 
 def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
     scenario = replace(setting, seeds=()).scenarios(placement)[0]
-    bundle = replay(setting.source, setting.profile, scenario).bundle(setting.source.path)
-    full = full_occupancy(decode_steps(bundle.table("steps"), bundle.table("rows")))
-    events = bundle.table("events").filter(pl.col("step").is_in(full["step"].implode()))
-    means = mean_by_op(critical_path(full, events, executors_of(bundle)))
+    trace = replay(setting.source, setting.profile, scenario).trace(setting.source.path)
+    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
+    events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
+    means = mean_by_op(critical_path(full, events, executors_of(trace)))
     return {f"{op} ({lane})": on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
 
 

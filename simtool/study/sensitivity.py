@@ -32,7 +32,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Tornado:
+class Sensitivity:
     """Bars of one placement, the largest gain first. step_ns: the mean full step without any change."""
 
     placement: str
@@ -46,7 +46,7 @@ _Job = tuple[Setting, Placement]
 _STAYS = (None, None)
 
 
-def tornado(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Tornado:
+def tornado(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Sensitivity:
     """Replay the placement once for each change of one cost, and once for each legal move of one op."""
     parts = list(_parts(placement))
     cost_jobs = [
@@ -63,7 +63,7 @@ def tornado(setting: Setting, placement: Placement, *, processes: int, progress:
     ]
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
     caveats = caveats_of(cell for found in cells for cell in found)
-    return Tornado(placement.name, setting.concurrency, base_ns, tuple(bars), caveats)
+    return Sensitivity(placement.name, setting.concurrency, base_ns, tuple(bars), caveats)
 
 
 def count_jobs(placement: Placement) -> int:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from simtool.analysis.confidence import blocks_of
-from simtool.analysis.staleness import LagEffect, Persistence, lag_effects, persistence
+from simtool.analysis.staleness import Persistence, Staleness, persistence, staleness_by_lag
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN, Placement, with_lag
 from simtool.study.runner import PredictorChoice, controller_of
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _DISTANCES = (1, 2, 3, 4, 5)
 
@@ -26,17 +26,17 @@ def placement_at(lag: int) -> Placement:
 
 
 @dataclass(frozen=True)
-class LagStudy:
-    """What `lag_study` finds; caveats: of its replays, but for those about times."""
+class StalenessStudy:
+    """What `staleness_study` finds; caveats: of its replays, but for those about times."""
 
-    effects: tuple[LagEffect, ...]
+    effects: tuple[Staleness, ...]
     persistence: tuple[Persistence, ...]
     caveats: Caveats
 
 
-def lag_study(
-    source: Bundle, profile: Profile, lags: Sequence[int], predictor: PredictorChoice | None = None
-) -> LagStudy:
+def staleness_study(
+    source: Trace, profile: Profile, lags: Sequence[int], predictor: PredictorChoice | None = None
+) -> StalenessStudy:
     """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits.
 
     predictor: see `controller_of`.
@@ -46,14 +46,14 @@ def lag_study(
     replays = {
         lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)) for lag in sorted({0, *lags})
     }
-    bundles = {lag: replayed.bundle(source.path) for lag, replayed in replays.items()}
-    blocks = blocks_of(_visited(source, bundles[0]))
+    traces = {lag: replayed.trace(source.path) for lag, replayed in replays.items()}
+    blocks = blocks_of(_visited(source, traces[0]))
     alike = () if blocks is None else tuple(persistence(blocks, distance) for distance in _DISTANCES)
     caveats = merged(replayed.caveats for replayed in replays.values())
     if controller.predictor != profile.predictor:
         caveats = replace(caveats, changes=())
     caveats = _of_tokens(caveats, profile)
-    return LagStudy(tuple(lag_effects(bundles)), alike, caveats)
+    return StalenessStudy(tuple(staleness_by_lag(traces)), alike, caveats)
 
 
 def _of_tokens(caveats: Caveats, profile: Profile) -> Caveats:
@@ -62,10 +62,10 @@ def _of_tokens(caveats: Caveats, profile: Profile) -> Caveats:
     return Caveats(tuple(each for each in caveats.sentences if each not in prices), changes=caveats.changes)
 
 
-def _visited(source: Bundle, replayed: Bundle) -> Bundle:
+def _visited(source: Trace, replayed: Trace) -> Trace:
     """The source with the outcomes of the anchors that a replay visited, marked so."""
     anchors = replayed.table("rows").select("request_id", "anchor_position").unique()
     known = source.table("outcomes").filter(pl.col("match_run").is_not_null())
     one = known.unique(["request_id", "anchor_position"], keep="first", maintain_order=True)
     visited = one.join(anchors, on=["request_id", "anchor_position"], maintain_order="left")
-    return Bundle(source.path, source.manifest, {"outcomes": visited.with_columns(source=pl.lit("visited"))})
+    return Trace(source.path, source.manifest, {"outcomes": visited.with_columns(source=pl.lit("visited"))})

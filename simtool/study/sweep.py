@@ -66,7 +66,7 @@ def sweep(grid: Grid, *, processes: int, progress: Progress) -> Swept:
 
 
 def trace_labels(paths: Sequence[Path]) -> dict[Path, str]:
-    """Return what to call each bundle: its folder's name, or its path where two folders have one name."""
+    """Return what to call each trace: its folder's name, or its path where two folders have one name."""
     distinct = list(dict.fromkeys(paths))
     names = [path.name for path in distinct]
     return {path: path.name if names.count(path.name) == 1 else str(path) for path in distinct}

@@ -1,1 +1,1 @@
-"""The trace bundle: the file in which recordings and replays meet."""
+"""The trace: the file in which recordings and replays meet."""

@@ -11,7 +11,7 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.trace.rounding_ties import Choice, judge_draft
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle, replace_table
+from simtool.trace.trace import Trace, replace_table
 
 _ANCHOR = ["request_id", "anchor_position"]
 
@@ -33,7 +33,7 @@ class Filled(Protocol):
 
 @dataclass(frozen=True)
 class FillReport:
-    """Coverage of a bundle's outcomes, and how often a visited and a filled outcome of one anchor differ.
+    """Coverage of a trace's outcomes, and how often a visited and a filled outcome of one anchor differ.
 
     anchors: output tokens of finished requests, each an anchor. disagreeing: anchors seen both ways whose match
     runs differ. confidence_gap: largest difference of a confidence over anchors seen both ways.
@@ -49,21 +49,21 @@ class FillReport:
     first_disagreement: str | None
 
     @classmethod
-    def of(cls, bundle: Bundle) -> FillReport:
-        """Read a bundle's coverage."""
-        outcomes = bundle.table("outcomes")
+    def of(cls, trace: Trace) -> FillReport:
+        """Read a trace's coverage."""
+        outcomes = trace.table("outcomes")
         visited, filled = (outcomes.filter(pl.col("source") == source) for source in ("visited", "filled"))
         both = visited.drop_nulls("match_run").join(filled, on=_ANCHOR, suffix="_filled")
         gap = both.select((pl.col("confidence").explode() - pl.col("confidence_filled").explode()).abs().max()).item()
         differing = both.filter(pl.col("match_run") != pl.col("match_run_filled"))
         return cls(
-            anchors=int(_finished(bundle)["output_tokens"].sum()),
+            anchors=int(_finished(trace)["output_tokens"].sum()),
             filled=len(filled),
             visited=len(visited),
             both=len(both),
             disagreeing=len(differing),
             confidence_gap=float(gap or 0.0),
-            first_disagreement=_disagreement(bundle, differing),
+            first_disagreement=_disagreement(trace, differing),
         )
 
     def to_dict(self) -> dict[str, int | float | str | None]:
@@ -79,20 +79,20 @@ class FillReport:
         )
 
 
-def unfilled_requests(bundle: Bundle) -> list[tuple[str, list[int], list[int]]]:
+def unfilled_requests(trace: Trace) -> list[tuple[str, list[int], list[int]]]:
     """Return (request id, prompt ids, output ids) of finished requests whose anchors are not all filled.
 
-    Raises TraceError when the bundle cannot be filled: not live, sampled, incomplete, or without its prompts.
+    Raises TraceError when the trace cannot be filled: not live, sampled, incomplete, or without its prompts.
     """
-    manifest = bundle.manifest
+    manifest = trace.manifest
     if manifest.origin != "live":
-        raise TraceError(f"{bundle.path}: {manifest.origin}, not live; fill the recording that it was made from")
+        raise TraceError(f"{trace.path}: {manifest.origin}, not live; fill the recording that it was made from")
     if manifest.sampling.get("temperature"):
-        raise TraceError(f"{bundle.path}: sampled at temperature > 0, where an anchor has no one outcome")
-    requests = _finished(bundle)
+        raise TraceError(f"{trace.path}: sampled at temperature > 0, where an anchor has no one outcome")
+    requests = _finished(trace)
     if requests["prompt_ids"].null_count() or requests["output_ids"].null_count():
-        raise TraceError(f"{bundle.path}: its prompts were withheld; record it with them to fill it")
-    outcomes = bundle.table("outcomes").filter(pl.col("source") == "filled")
+        raise TraceError(f"{trace.path}: its prompts were withheld; record it with them to fill it")
+    outcomes = trace.table("outcomes").filter(pl.col("source") == "filled")
     counts = dict(outcomes.group_by("request_id").len().iter_rows())
     return [
         (row["request_id"], row["prompt_ids"], row["output_ids"])
@@ -101,8 +101,8 @@ def unfilled_requests(bundle: Bundle) -> list[tuple[str, list[int], list[int]]]:
     ]
 
 
-def add_filled(bundle: Bundle, filled: Mapping[str, Filled]) -> Bundle:
-    """Write filled outcomes of whole requests into the bundle, in one rename, and return it opened anew."""
+def add_filled(trace: Trace, filled: Mapping[str, Filled]) -> Trace:
+    """Write filled outcomes of whole requests into the trace, in one rename, and return it opened anew."""
     new = [
         pl.DataFrame(
             {
@@ -118,19 +118,19 @@ def add_filled(bundle: Bundle, filled: Mapping[str, Filled]) -> Bundle:
         )
         for name, request in filled.items()
     ]
-    old = bundle.table("outcomes").filter(~(pl.col("request_id").is_in(list(filled)) & (pl.col("source") == "filled")))
-    return replace_table(bundle, "outcomes", pl.concat([old, *new]))
+    old = trace.table("outcomes").filter(~(pl.col("request_id").is_in(list(filled)) & (pl.col("source") == "filled")))
+    return replace_table(trace, "outcomes", pl.concat([old, *new]))
 
 
-def _disagreement(bundle: Bundle, differing: pl.DataFrame) -> str | None:
+def _disagreement(trace: Trace, differing: pl.DataFrame) -> str | None:
     if differing.is_empty():
         return None
     row = differing.sort(_ANCHOR).row(0, named=True)
     anchor, runs = row["anchor_position"], (row["match_run"], row["match_run_filled"])
     choice = Choice(row["request_id"], anchor + min(runs) + 1)
-    verdict = judge_draft(bundle, bundle, choice, anchor)
+    verdict = judge_draft(trace, trace, choice, anchor)
     return f"{row['request_id']} at anchor {anchor}: visited {runs[0]}, filled {runs[1]} drafts matched; {verdict}"
 
 
-def _finished(bundle: Bundle) -> pl.DataFrame:
-    return bundle.table("requests").drop_nulls("finished_ns")
+def _finished(trace: Trace) -> pl.DataFrame:
+    return trace.table("requests").drop_nulls("finished_ns")

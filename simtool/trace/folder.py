@@ -1,4 +1,4 @@
-"""The folder of a bundle: how it appears, what may be overwritten, where its files lie."""
+"""The folder of a trace: how it appears, what may be overwritten, where its files lie."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PARTS = "parts"
 
 
 def make_room(path: Path, manifest: Manifest, force: bool) -> None:
-    """Create the folder with an incomplete manifest in it; empty an older bundle when told to.
+    """Create the folder with an incomplete manifest in it; empty an older trace when told to.
 
-    A new bundle appears with its manifest, in one rename. Files in an older one that are not a bundle's stay.
+    A new trace appears with its manifest, in one rename. Files in an older one that are not a trace's stay.
     """
     if not path.exists():
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -29,17 +29,17 @@ def make_room(path: Path, manifest: Manifest, force: bool) -> None:
         os.replace(temporary, path)
         return
     if not path.is_dir():
-        raise TraceError(f"{path}: is a file; give the name of a folder to write the bundle to")
+        raise TraceError(f"{path}: is a file; give the name of a folder to write the trace to")
     if (path / MANIFEST_NAME).exists():
         old = read_manifest(path)  # a manifest of another program is refused here, whatever `force` says
         if not force:
-            raise TraceError(f"{path}: holds a bundle already; choose another name, or overwrite it with --force")
+            raise TraceError(f"{path}: holds a trace already; choose another name, or overwrite it with --force")
         write_manifest(path, dataclasses.replace(old, complete=False))
         for name in TABLES:
             (path / f"{name}.parquet").unlink(missing_ok=True)
         drop_parts(path)
     elif any(path.iterdir()):
-        raise TraceError(f"{path}: is a folder of other files, not a bundle; choose another name")
+        raise TraceError(f"{path}: is a folder of other files, not a trace; choose another name")
     write_manifest(path, manifest)
 
 

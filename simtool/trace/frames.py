@@ -67,7 +67,7 @@ def read_frame(table: Table, path: Path) -> pl.DataFrame:
         frame = pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = str(error).splitlines()[0]
-        raise TraceError(f"{path}: cannot be read as Parquet ({reason}); the bundle is damaged") from error
+        raise TraceError(f"{path}: cannot be read as Parquet ({reason}); the trace is damaged") from error
     return conform(table, frame, str(path))
 
 

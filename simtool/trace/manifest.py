@@ -1,4 +1,4 @@
-"""The manifest: what a bundle is a recording of, in one small JSON file that people read too."""
+"""The manifest: what a trace is a recording of, in one small JSON file that people read too."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALGORITHMS = ("dspark", "dflash", "none")
 
 @dataclass(frozen=True)
 class Manifest:
-    """What was run, on what, and whether the bundle holds all of it."""
+    """What was run, on what, and whether the trace holds all of it."""
 
     origin: Annotated[str, "live, replayed or imported"]
     engine: Annotated[str, "the program that ran the steps (an import: the profiler's format)"]
@@ -64,7 +64,7 @@ class Manifest:
             raise TraceError(f"{source}: unknown key {unknown[0]!r}; expected only {', '.join(sorted(names))}")
         table = {**dict.fromkeys(_LATER), **table}
         if absent := sorted(names - set(table)):
-            raise TraceError(f"{source}: no key {absent[0]!r}; a bundle's manifest holds every key, so write it anew")
+            raise TraceError(f"{source}: no key {absent[0]!r}; a trace's manifest holds every key, so write it anew")
         for name, kind in _KINDS.items():
             _check_kind(table[name], kind, f"{source}: {name}")
         return cls(**table)  # type: ignore[arg-type]  # every kind was checked in the loop above
@@ -73,7 +73,7 @@ class Manifest:
 _TEXTS = ("origin", "engine", "engine_version", "device", "device_name", "algorithm", "clock")
 _NUMBERS = ("sl", "block_width", "concurrency", "seed")
 _TABLES = ("models", "controller", "sampling", "details")
-#: Keys that bundles written before them lack; absent is null.
+#: Keys that traces written before them lack; absent is null.
 _LATER = ("prompt_seed",)
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(_TEXTS, (str,)),
@@ -95,19 +95,19 @@ _KIND_NAMES = {
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read a bundle's manifest; raises TraceError when there is none or it is not one."""
+    """Read a trace's manifest; raises TraceError when there is none or it is not one."""
     path = folder / MANIFEST_NAME
     if not folder.exists():
-        raise TraceError(f"{folder}: no such bundle; give the folder that `simtool record` or `import` wrote")
+        raise TraceError(f"{folder}: no such trace; give the folder that `simtool record` or `import` wrote")
     if not folder.is_dir():
-        instead = f"give its folder, {folder.parent}" if folder.name == MANIFEST_NAME else "give a bundle's folder"
-        raise TraceError(f"{folder}: is a file, and a trace bundle is a folder; {instead}")
+        instead = f"give its folder, {folder.parent}" if folder.name == MANIFEST_NAME else "give a trace's folder"
+        raise TraceError(f"{folder}: is a file, and a trace is a folder; {instead}")
     if not path.is_file():
-        raise TraceError(f"{folder}: not a trace bundle (no {MANIFEST_NAME} in it); give a bundle's folder")
+        raise TraceError(f"{folder}: not a trace (no {MANIFEST_NAME} in it); give a trace's folder")
     try:
         table = json.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise TraceError(f"{path}: cannot be read as JSON ({error}); the bundle is damaged or foreign") from error
+        raise TraceError(f"{path}: cannot be read as JSON ({error}); the trace is damaged or foreign") from error
     if not isinstance(table, dict):
         raise TraceError(f"{path}: holds a {type(table).__name__}; expected a JSON table")
     return Manifest.from_dict(table, source=str(path))
@@ -126,7 +126,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def _check_version(version: object, source: str) -> None:
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise TraceError(f"{source}: schema_version is {version!r}; this is not a trace bundle's manifest")
+        raise TraceError(f"{source}: schema_version is {version!r}; this is not a trace's manifest")
     if version > SCHEMA_VERSION:
         raise TraceError(
             f"{source}: schema version {version}, and this simtool reads up to {SCHEMA_VERSION}; upgrade simtool"

@@ -27,7 +27,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One Parquet table of a bundle. key: columns that identify a row, and the order rows are read back in."""
+    """One Parquet table of a trace. key: columns that identify a row, and the order rows are read back in."""
 
     name: str
     row: str
@@ -44,7 +44,7 @@ _REQUESTS = Table(
     "requests",
     "one request",
     (
-        Column("request_id", pl.String, "", "the request's name, unique in the bundle"),
+        Column("request_id", pl.String, "", "the request's name, unique in the trace"),
         Column("arrival_ns", pl.Int64, "ns", "when it asked to be served"),
         Column("admitted_ns", pl.Int64, "ns", "when it got a slot; null: never admitted", nullable=True),
         Column("first_token_ns", pl.Int64, "ns", "when its first token was on the host; null: none", nullable=True),

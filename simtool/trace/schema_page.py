@@ -10,11 +10,11 @@ from simtool.trace.manifest import Manifest
 from simtool.trace.schema import SCHEMA_VERSION, TABLES, Column, Table
 
 _INTRODUCTION = f"""\
-# The trace bundle
+# The trace
 
 <!-- Generated from simtool/trace/schema.py by `make docs`. Do not edit. -->
 
-A bundle is a folder: `manifest.json` and one Parquet file a table, `<table>.parquet`. A recording, a replay and an
+A trace is a folder: `manifest.json` and one Parquet file a table, `<table>.parquet`. A recording, a replay and an
 import all write this one format, schema version {SCHEMA_VERSION}; a reader refuses a later
 version. A table without rows has no file. A column that may be null may also be absent, as in files written before
 there was such a column: it reads as nulls.
@@ -25,7 +25,7 @@ Times are whole nanoseconds on one clock, which the manifest names. Rows are rea
 `parts/000001/<table>.parquet`, `parts/000002/<table>.parquet`, ...: one folder a flush, renamed into place when it is
 whole, so that a flush is there for every table or for none. Closing merges the parts into one file a table, then sets
 `complete` in the manifest, then removes the parts. Where a table has both, its merged file counts and its parts do
-not. A writer killed at any moment leaves a bundle that opens, with `complete: false` and everything up to its last
+not. A writer killed at any moment leaves a trace that opens, with `complete: false` and everything up to its last
 flush.
 
 ## How rows are linked

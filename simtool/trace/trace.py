@@ -1,6 +1,6 @@
-"""The trace bundle on disk: a writer that may be killed at any moment, and the reader.
+"""The trace on disk: a writer that may be killed at any moment, and the reader.
 
-While it is being written a bundle holds its manifest (complete: false) and `parts/000001/`, `parts/000002/`, ...:
+While it is being written a trace holds its manifest (complete: false) and `parts/000001/`, `parts/000002/`, ...:
 one folder a flush, moved into place whole, so that a flush is there for every table or for none. `close` merges
 the parts into one `<table>.parquet` each and marks the manifest complete. Where both exist the merged table wins.
 The guard is against a killed process; against a power cut there is no fsync.
@@ -25,11 +25,11 @@ from simtool.trace.manifest import Manifest, read_manifest, write_manifest
 from simtool.trace.schema import TABLES
 
 
-class BundleWriter:
-    """Writes one bundle. `append` only extends lists; `flush` and `close` do the disk work.
+class TraceWriter:
+    """Writes one trace. `append` only extends lists; `flush` and `close` do the disk work.
 
     As a context manager it closes on a clean exit, and on an exception keeps what was flushed, marked incomplete.
-    Raises TraceError when the folder holds anything, unless `force` is given and it is a bundle.
+    Raises TraceError when the folder holds anything, unless `force` is given and it is a trace.
     """
 
     def __init__(self, path: Path, manifest: Manifest, *, force: bool = False) -> None:
@@ -90,7 +90,7 @@ class BundleWriter:
             self.manifest = dataclasses.replace(self.manifest, warnings=[*self.manifest.warnings, warning])
             write_manifest(self.path, self.manifest)
 
-    def __enter__(self) -> BundleWriter:
+    def __enter__(self) -> TraceWriter:
         return self
 
     def __exit__(
@@ -133,15 +133,15 @@ class _Buffer:
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """An opened bundle: where it lies, what it is, and its tables, each read once."""
+class Trace:
+    """An opened trace: where it lies, what it is, and its tables, each read once."""
 
     path: Path
     manifest: Manifest
     _frames: dict[str, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table in the exact schema, sorted by its key; without rows when the bundle holds none.
+        """Return a table in the exact schema, sorted by its key; without rows when the trace holds none.
 
         Raises TraceError on an unknown name, an unreadable file or a wrong column.
         """
@@ -164,14 +164,14 @@ class Bundle:
         return sort_frame(table, pl.concat([read_frame(table, file) for file in files]))
 
 
-def open_bundle(path: Path) -> Bundle:
-    """Open a bundle; tables are read when asked for. Raises TraceError when it is missing, foreign or too new."""
+def open_trace(path: Path) -> Trace:
+    """Open a trace; tables are read when asked for. Raises TraceError when it is missing, foreign or too new."""
     folder = Path(path)
-    return Bundle(folder, read_manifest(folder))
+    return Trace(folder, read_manifest(folder))
 
 
-def write_bundle(path: Path, manifest: Manifest, frames: Mapping[str, pl.DataFrame], *, force: bool = False) -> Bundle:
-    """Write a whole bundle at once, for replays and imports, and return it opened; the manifest becomes complete."""
+def write_trace(path: Path, manifest: Manifest, frames: Mapping[str, pl.DataFrame], *, force: bool = False) -> Trace:
+    """Write a whole trace at once, for replays and imports, and return it opened; the manifest becomes complete."""
     ready = {name: conform(find_table(name), frame, name) for name, frame in frames.items()}
     incomplete = dataclasses.replace(manifest, complete=False)
     make_room(Path(path), incomplete, force)
@@ -179,16 +179,16 @@ def write_bundle(path: Path, manifest: Manifest, frames: Mapping[str, pl.DataFra
         if not frame.is_empty():
             write_table(Path(path), name, sort_frame(TABLES[name], frame))
     write_manifest(Path(path), dataclasses.replace(manifest, complete=True))
-    return open_bundle(path)
+    return open_trace(path)
 
 
-def replace_table(bundle: Bundle, name: str, frame: pl.DataFrame) -> Bundle:
-    """Replace one table of a complete bundle, in one rename, and return the bundle opened anew.
+def replace_table(trace: Trace, name: str, frame: pl.DataFrame) -> Trace:
+    """Replace one table of a complete trace, in one rename, and return the trace opened anew.
 
-    Raises TraceError when the bundle is incomplete (its parts would still be merged over the new table).
+    Raises TraceError when the trace is incomplete (its parts would still be merged over the new table).
     """
-    if not bundle.manifest.complete:
-        raise TraceError(f"{bundle.path}: is incomplete, so its {name} cannot be replaced; record it again")
+    if not trace.manifest.complete:
+        raise TraceError(f"{trace.path}: is incomplete, so its {name} cannot be replaced; record it again")
     table = find_table(name)
-    write_table(bundle.path, name, sort_frame(table, conform(table, frame, name)))
-    return open_bundle(bundle.path)
+    write_table(trace.path, name, sort_frame(table, conform(table, frame, name)))
+    return open_trace(trace.path)

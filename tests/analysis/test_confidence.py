@@ -10,7 +10,7 @@ from simtool.analysis.confidence import (
     reliability,
     reliability_over_positions,
 )
-from tests.synthetic import SL, make_bundle
+from tests.synthetic import SL, make_trace
 
 
 def _calibrated(count: int = 20_000) -> Blocks:
@@ -65,8 +65,8 @@ def test_reliability_bins_count_everything():
 
 
 def test_blocks_of_a_pruned_run_come_from_its_rows(tmp_path):
-    bundle = make_bundle(tmp_path / "lag", "lag")
-    blocks = blocks_of(bundle)
+    trace = make_trace(tmp_path / "lag", "lag")
+    blocks = blocks_of(trace)
     assert blocks.positions == SL
-    assert blocks.offered.sum() == bundle.table("rows")["prefix_len"].sum()
+    assert blocks.offered.sum() == trace.table("rows")["prefix_len"].sum()
     assert len(np.unique(blocks.request)) == 6

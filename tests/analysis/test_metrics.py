@@ -4,58 +4,58 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simtool.analysis.metrics import Spread, spread, summarise, summarise_bundle
+from simtool.analysis.metrics import Spread, spread, summarise, summarise_trace
 from simtool.trace.schema import TABLES
 from simtool.units import NS_PER_S
-from tests.synthetic import EXECUTORS, make_bundle
+from tests.synthetic import EXECUTORS, make_trace
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
-    return make_bundle(tmp_path_factory.mktemp("run") / "lag", "lag", requests=7, concurrency=3)
+def trace(tmp_path_factory):
+    return make_trace(tmp_path_factory.mktemp("run") / "lag", "lag", requests=7, concurrency=3)
 
 
-def test_tokens_are_counted_once(bundle):
-    summary = summarise_bundle(bundle)
+def test_tokens_are_counted_once(trace):
+    summary = summarise_trace(trace)
     assert summary.requests == summary.finished == 7
     assert summary.output_tokens == 7 * 40
-    assert bundle.table("rows")["emitted"].sum() == 7 * 39  # the first token of each comes from prefill
+    assert trace.table("rows")["emitted"].sum() == 7 * 39  # the first token of each comes from prefill
     assert summary.tokens_per_s == summary.output_tokens * NS_PER_S / summary.span_ns
 
 
-def test_steady_state_is_the_full_batch(bundle):
-    summary = summarise_bundle(bundle)
-    steps = bundle.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3))
+def test_steady_state_is_the_full_batch(trace):
+    summary = summarise_trace(trace)
+    steps = trace.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3))
     assert (summary.full_batch, summary.full_steps) == (3, steps.height)
     assert summary.full_ns == (steps["end_ns"] - steps["start_ns"]).sum()
     assert summary.steady_tokens_per_s > summary.tokens_per_s
 
 
-def test_acceptance_counts_offered_drafts_only(bundle):
-    rows = bundle.table("rows")
-    summary = summarise_bundle(bundle)
+def test_acceptance_counts_offered_drafts_only(trace):
+    rows = trace.table("rows")
+    summary = summarise_trace(trace)
     assert summary.acceptance_rate == rows["accepted"].sum() / rows["prefix_len"].sum()
     assert summary.acceptance_length == pytest.approx(rows["accepted"].mean() + 1)
     assert sum(summary.offered_at) == summary.offered
     assert sum(summary.accepted_at) == summary.accepted
 
 
-def test_tpot_is_per_request_without_its_first_token(bundle):
-    requests = bundle.table("requests")
+def test_tpot_is_per_request_without_its_first_token(trace):
+    requests = trace.table("requests")
     expected = (requests["finished_ns"] - requests["first_token_ns"]) / (requests["output_tokens"] - 1)
-    summary = summarise_bundle(bundle)
+    summary = summarise_trace(trace)
     assert summary.tpot.count == 7
     assert summary.tpot.p50_ns == pytest.approx(expected.median())
 
 
-def test_idle_and_exposed_add_up(bundle):
+def test_idle_and_exposed_add_up(trace):
     """The device is idle while the host works or while something starts or is noticed; busy and idle fill the step."""
-    summary = summarise_bundle(bundle)
+    summary = summarise_trace(trace)
     assert 0 < summary.exposed_ns <= summary.device_idle_ns < summary.step.total_ns
     assert summary.exposed_ns <= summary.host_busy_ns
 
 
-def test_an_empty_bundle_has_counts_and_no_rates():
+def test_an_empty_trace_has_counts_and_no_rates():
     tables = {name: pl.DataFrame(schema=TABLES[name].polars_schema) for name in ("requests", "steps", "rows", "events")}
     summary = summarise(tables, EXECUTORS)
     assert summary.decode_steps == summary.span_ns == 0

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from simtool.analysis.confidence import Blocks
-from simtool.analysis.staleness import ALL, lag_effects, persistence
+from simtool.analysis.staleness import ALL, persistence, staleness_by_lag
 from simtool.errors import TraceError
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle
-from tests.replay.synthetic import Work, source_bundle
+from simtool.trace.trace import Trace
+from tests.replay.synthetic import Work, source_trace
 
 
 def run_of(manifest, steps):
@@ -38,19 +38,19 @@ def run_of(manifest, steps):
         "fresh": [i > 0 for _, i, _, _ in rows],
     }
     frames = {"requests": make_frame(TABLES["requests"], requests), "rows": make_frame(TABLES["rows"], table)}
-    return Bundle("run", manifest, frames)
+    return Trace("run", manifest, frames)
 
 
 @pytest.fixture
 def manifest(tmp_path):
-    return source_bundle(tmp_path / "source", Work(2, (), {("x", 1): ([0.5, 0.5], 0)})).manifest
+    return source_trace(tmp_path / "source", Work(2, (), {("x", 1): ([0.5, 0.5], 0)})).manifest
 
 
 def test_loss_is_counted_in_steps(manifest):
     """Prose takes 2 steps at lag 0 and 4 at lag 1, code 2 and 2: half lost, nothing lost, a third over all."""
     fresh = run_of(manifest, {"p": [(2, 2), (1, 0)], "c": [(2, 1), (2, 1)]})
     lagged = run_of(manifest, {"p": [(0, 0)] * 4, "c": [(2, 1), (1, 1)]})
-    found = {(effect.lag, effect.kind): effect for effect in lag_effects({0: fresh, 1: lagged})}
+    found = {(effect.lag, effect.kind): effect for effect in staleness_by_lag({0: fresh, 1: lagged})}
     assert found[1, "prose"].loss == 0.5
     assert found[1, "code"].loss == 0
     assert found[1, ALL].loss == pytest.approx(1 - 4 / 6)
@@ -65,7 +65,7 @@ def test_loss_is_counted_in_steps(manifest):
 
 def test_lag_zero_must_be_there(manifest):
     with pytest.raises(TraceError, match="without lag 0"):
-        lag_effects({1: run_of(manifest, {"p": [(0, 0)]})})
+        staleness_by_lag({1: run_of(manifest, {"p": [(0, 0)]})})
 
 
 def test_persistence_stays_inside_a_request():

@@ -11,16 +11,16 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
-from simtool.trace.trace import open_bundle
-from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
+from simtool.trace.trace import open_trace
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
 
 
 @pytest.fixture
 def recorded(tmp_path):
-    """Bundles of four placements over the same requests, at constant costs; outcomes at every anchor."""
-    source = source_bundle(tmp_path / "source", random_work(3, 5, 8))
+    """Traces of four placements over the same requests, at constant costs; outcomes at every anchor."""
+    source = source_trace(tmp_path / "source", random_work(3, 5, 8))
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
     for name in ("static", "this-step", "lag", "lag-overlap"):
         save_as_live(replay(source, profile, Scenario(BUILT_IN[name], 2, CONTROLLER)), tmp_path / name)
@@ -28,8 +28,8 @@ def recorded(tmp_path):
 
 
 def calibrated(recorded):
-    bundles = [str(recorded / name) for name in ("static", "this-step", "lag", "lag-overlap")]
-    assert run(["calibrate", *bundles, "--out", str(recorded / "p.json")]) == 0
+    traces = [str(recorded / name) for name in ("static", "this-step", "lag", "lag-overlap")]
+    assert run(["calibrate", *traces, "--out", str(recorded / "p.json")]) == 0
     return str(recorded / "p.json")
 
 
@@ -53,7 +53,7 @@ def test_calibrate_names_its_output_after_the_input_and_keeps_what_is_there(reco
     assert run(["calibrate", str(recorded / "lag"), "--force"]) == 0
 
 
-def test_replay_prints_a_line_per_placement_and_writes_bundles(recorded, capsys):
+def test_replay_prints_a_line_per_placement_and_writes_traces(recorded, capsys):
     profile = calibrated(recorded)
     capsys.readouterr()
     out = recorded / "out"
@@ -62,8 +62,8 @@ def test_replay_prints_a_line_per_placement_and_writes_bundles(recorded, capsys)
     lines = json.loads(capsys.readouterr().out)
     assert [line["placement"] for line in lines] == ["static", "this-step", "lag", "lag-overlap"]
     assert all(line["origin"] == "replayed" for line in lines)
-    again = open_bundle(out / "lag-lag-overlap").table("steps")
-    assert again["end_ns"].to_list() == open_bundle(recorded / "lag-overlap").table("steps")["end_ns"].to_list()
+    again = open_trace(out / "lag-lag-overlap").table("steps")
+    assert again["end_ns"].to_list() == open_trace(recorded / "lag-overlap").table("steps")["end_ns"].to_list()
     assert run(command) == 2
 
 
@@ -84,11 +84,11 @@ def test_what_if(recorded):
     command = ["replay", str(recorded / "this-step"), "--policy", "this-step", "--out"]
     assert run([*command, str(recorded / "before")]) == 0
     assert run([*command, str(recorded / "after"), "--set", "decide=+100us"]) == 0
-    before, after = (open_bundle(recorded / name / "this-step-this-step") for name in ("before", "after"))
+    before, after = (open_trace(recorded / name / "this-step-this-step") for name in ("before", "after"))
     assert "what-if: decide=+100us" in after.manifest.warnings
     durations = [
         (steps["end_ns"] - steps["start_ns"]).to_list()
-        for steps in (bundle.table("steps").filter(pl.col("kind") == "decode") for bundle in (before, after))
+        for steps in (trace.table("steps").filter(pl.col("kind") == "decode") for trace in (before, after))
     ]
     assert [longer - shorter for shorter, longer in zip(*durations, strict=True)] == [100_000] * len(durations[0])
 

@@ -23,7 +23,7 @@ from tests.replay.synthetic import (
     random_costs,
     random_work,
     save_as_live,
-    source_bundle,
+    source_trace,
 )
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.001))
@@ -45,14 +45,14 @@ def known_costs():
 
 
 def recordings(tmp_path, costs, executors=ONE_DEVICE, placements=PLACEMENTS, seed=3):
-    source = source_bundle(tmp_path / "source", random_work(seed, 5, 12, tokens=40))
+    source = source_trace(tmp_path / "source", random_work(seed, 5, 12, tokens=40))
     for name in placements:
         result = replay(source, profile_of(costs, executors), Scenario(BUILT_IN[name], 4, CONTROLLER))
         yield save_as_live(result, tmp_path / name)
 
 
-def fitted(bundles, name="fitted"):
-    return calibrate(list(bundles), name=name, command="simtool calibrate", created="2026-01-01")
+def fitted(traces, name="fitted"):
+    return calibrate(list(traces), name=name, command="simtool calibrate", created="2026-01-01")
 
 
 @pytest.mark.parametrize("executors", [ONE_DEVICE, STREAMS])
@@ -78,7 +78,7 @@ def test_a_placement_that_was_never_run_is_foretold(tmp_path):
     """lag-overlap and its late form, priced from three other placements; then from seeds that were not fitted."""
     costs = known_costs()
     profile = fitted(recordings(tmp_path, costs, placements=PLACEMENTS[:3]))
-    other = source_bundle(tmp_path / "other", random_work(17, 5, 12, tokens=40))
+    other = source_trace(tmp_path / "other", random_work(17, 5, 12, tokens=40))
     for name in ("lag-overlap", "lag-overlap-late"):
         scenario = Scenario(BUILT_IN[name], 4, CONTROLLER)
         truth, told = (replay(other, p, scenario).tables["steps"]["end_ns"].max() for p in (profile_of(costs), profile))
@@ -98,22 +98,22 @@ def test_predictor_comes_back(tmp_path):
 
 def test_no_predictor_without_variation(tmp_path):
     work = random_work(3, 5, 1)
-    source = source_bundle(tmp_path / "source", work)
+    source = source_trace(tmp_path / "source", work)
     result = replay(source, profile_of(constant_costs(10, 10)), Scenario(BUILT_IN["static"], 1))
     profile = fitted([save_as_live(result, tmp_path / "static")])
     assert profile.predictor is None
     assert any("no validate-time predictor" in warning for warning in profile.provenance.warnings)
 
 
-def test_provenance_names_the_bundles_by_content(tmp_path):
-    bundles = list(recordings(tmp_path, constant_costs(10, 10), placements=("static", "lag")))
-    profile = fitted(bundles)
+def test_provenance_names_the_traces_by_content(tmp_path):
+    traces = list(recordings(tmp_path, constant_costs(10, 10), placements=("static", "lag")))
+    profile = fitted(traces)
     assert [entry["placement"] for entry in profile.provenance.bundles] == ["static", "lag"]
-    assert profile.provenance.bundles[0]["sha256"] == content_hash(bundles[0]) != content_hash(bundles[1])
+    assert profile.provenance.bundles[0]["sha256"] == content_hash(traces[0]) != content_hash(traces[1])
 
 
 def test_a_replay_measures_nothing_and_is_refused(tmp_path):
-    source = source_bundle(tmp_path / "source", random_work(3, 5, 4))
+    source = source_trace(tmp_path / "source", random_work(3, 5, 4))
     result = replay(source, profile_of(constant_costs(10, 10)), Scenario(BUILT_IN["static"], 2))
     with pytest.raises(ProfileError, match=r"r: is replayed, so its times come from the profile 'synthetic'"):
         fitted([result.save(tmp_path / "r")])
@@ -133,10 +133,10 @@ def test_tables_of_different_runs_are_one_line(tmp_path):
 
 
 def test_refuses_what_it_cannot_fit(tmp_path):
-    source = source_bundle(tmp_path / "empty", random_work(3, 5, 1))
+    source = source_trace(tmp_path / "empty", random_work(3, 5, 1))
     with pytest.raises(TraceError, match="no step with both its ops and its sizes"):
         fitted([source])
-    with pytest.raises(ProfileError, match="no bundle given"):
+    with pytest.raises(ProfileError, match="no trace given"):
         fitted([])
     one = next(recordings(tmp_path / "a", constant_costs(10, 10)))
     other = dataclasses.replace(one, manifest=dataclasses.replace(one.manifest, device_name="another"))

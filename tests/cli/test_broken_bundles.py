@@ -1,4 +1,4 @@
-"""No command makes figures from a bundle that contradicts itself; from a killed writer's or a replay it does."""
+"""No command makes figures from a trace that contradicts itself; from a killed writer's or a replay it does."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from simtool.replay.replay import Replay, replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import BundleWriter, open_bundle, replace_table
-from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
+from simtool.trace.trace import TraceWriter, open_trace, replace_table
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 
 def _replayed(folder: Path, seed: int) -> Replay:
-    source = source_bundle(folder / f"source-{seed}", random_work(seed, 4, 6, tokens=12))
+    source = source_trace(folder / f"source-{seed}", random_work(seed, 4, 6, tokens=12))
     return replay(source, profile_of(constant_costs(pre=1_000, duration=5_000)), Scenario(BUILT_IN["lag"], 2))
 
 
@@ -53,7 +53,7 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_broken_bundle_is_refused(command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_trace_is_refused(command: tuple[str, ...], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert run(list(command)) == 2
     printed = capsys.readouterr()
@@ -88,16 +88,16 @@ def test_a_broken_bundle_is_refused(command: tuple[str, ...], folder: Path, caps
 def test_the_first_error_is_named(
     table: str, change: pl.Expr, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bundle = open_bundle(Path("run"))
-    replace_table(bundle, table, bundle.table(table).with_columns(change))
+    trace = open_trace(Path("run"))
+    replace_table(trace, table, trace.table(table).with_columns(change))
     assert run(["replay", "run", "--policy", "lag", "--profile", "p.json"]) == 2
     assert message in capsys.readouterr().err
     assert run(["inspect", "run"]) == 1
 
 
-def test_a_killed_writers_bundle_is_used(folder: Path) -> None:
-    sound = open_bundle(Path("run"))
-    writer = BundleWriter(Path("killed"), sound.manifest)
+def test_a_killed_writers_trace_is_used(folder: Path) -> None:
+    sound = open_trace(Path("run"))
+    writer = TraceWriter(Path("killed"), sound.manifest)
     for name in TABLES:
         frame = sound.table(name)
         if name == "requests":

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from simtool.cli.main import run
-from simtool.trace.trace import open_bundle, write_bundle
-from tests.synthetic import make_bundle
+from simtool.trace.trace import open_trace, write_trace
+from tests.synthetic import make_trace
 
 
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for name in ("static", "this-step", "lag"):
-        make_bundle(folder / name, name)
+        make_trace(folder / name, name)
     return {path.name: str(path) for path in folder.iterdir()}
 
 
@@ -37,17 +37,17 @@ def test_compare_prints_the_verdict_and_its_method(paths, capsys):
 
 def test_compare_says_each_verdict_once(tmp_path, capsys):
     names = ("this-step", "static", "lag")
-    runs = [make_bundle(tmp_path / name, name, origin="replayed", host_scale=3.0) for name in names]
-    assert run(["compare", *(str(bundle.path) for bundle in runs), "--json"]) == 0
+    runs = [make_trace(tmp_path / name, name, origin="replayed", host_scale=3.0) for name in names]
+    assert run(["compare", *(str(trace.path) for trace in runs), "--json"]) == 0
     (group,) = json.loads(capsys.readouterr().out)["groups"]
     assert any(row["resolved"] for row in group["comparisons"])
-    assert run(["compare", *(str(bundle.path) for bundle in runs)]) == 0
+    assert run(["compare", *(str(trace.path) for trace in runs)]) == 0
     printed = " ".join(capsys.readouterr().out.split())
     assert [printed.count(row["verdict"]) for row in group["comparisons"]] == [1, 1]
 
 
-def test_unlike_bundles_are_a_finding(paths, tmp_path, capsys):
-    other = make_bundle(tmp_path / "other", "lag", seed=0, new_tokens=30)
+def test_unlike_traces_are_a_finding(paths, tmp_path, capsys):
+    other = make_trace(tmp_path / "other", "lag", seed=0, new_tokens=30)
     assert run(["compare", paths["static"], str(other.path)]) == 1
     assert "finding: 6 greedy outputs" in capsys.readouterr().err
 
@@ -55,9 +55,9 @@ def test_unlike_bundles_are_a_finding(paths, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("names", "options", "fragment"),
     [
-        (["static"], [], "1 bundle given; give two or more"),
+        (["static"], [], "1 trace given; give two or more"),
         (["static", "static"], [], "is given twice"),
-        (["static", "lag"], ["--baseline", "best"], "expected a placement among the bundles: lag, static"),
+        (["static", "lag"], ["--baseline", "best"], "expected a placement among the traces: lag, static"),
     ],
 )
 def test_bad_use(paths, names, options, fragment, capsys):
@@ -77,8 +77,8 @@ def test_report_is_named_after_its_input_and_never_overwrites_unasked(paths, tmp
 
 
 def test_a_run_without_decode_steps_cannot_be_compared(paths, tmp_path, capsys):
-    lag = open_bundle(Path(paths["lag"]))
+    lag = open_trace(Path(paths["lag"]))
     manifest = replace(lag.manifest, origin="imported", placement=None)
-    empty = write_bundle(tmp_path / "empty", manifest, {"events": lag.table("events")})
+    empty = write_trace(tmp_path / "empty", manifest, {"events": lag.table("events")})
     assert run(["compare", paths["lag"], str(empty.path)]) == 2
     assert "no decode step to compare" in capsys.readouterr().err

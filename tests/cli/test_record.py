@@ -7,7 +7,7 @@ import json
 import pytest
 
 from simtool.cli.main import run
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 from tests.engine import golden
 
 PAIR = golden.FOLDER / "dspark_b7"
@@ -61,7 +61,7 @@ BAD = {
     "prompts": ({}, ["--num-prompts", "3"], "--num-prompts is 3 and the file holds 2"),
     "new tokens": ({}, ["--max-new-tokens", "0"], "--max-new-tokens is 0"),
     "no path": ({"out": "in/prompts.jsonl/bundle"}, [], "nothing can be written under"),
-    "a folder of other files": ({"out": "in"}, ["--force"], "not a trace bundle (no manifest.json in it)"),
+    "a folder of other files": ({"out": "in"}, ["--force"], "not a trace (no manifest.json in it)"),
     "something there": ({"out": "in"}, [], "is already there; pass --force"),
     "a file": ({"out": "in/prompts.jsonl"}, ["--force"], "is a file"),
 }
@@ -89,13 +89,13 @@ def test_bad_use_that_only_the_loaded_models_show(record, prompts, tmp_path, cap
 
 
 def test_a_sampled_this_step_run_keeps_its_warning(prompts, tmp_path, capsys):
-    """Prompt ids through the DFlash pair; the bundle says that its output may be biased, and --force replaces it."""
+    """Prompt ids through the DFlash pair; the trace says that its output may be biased, and --force replaces it."""
     folder = golden.FOLDER / "dflash_b16"
     prompts.write_text('{"prompt_ids": [1, 2, 3], "max_new_tokens": 5}\n')
     command = ["record", "--target", str(folder / "target"), "--draft", str(folder / "draft"), "--policy", "this-step",
                "--prompt-ids", str(prompts), "--out", str(tmp_path / "b"), "--predictor", "none"]  # fmt: skip
     assert run([*command, "--temperature", "1", "--sl", "4"]) == 0
-    warnings = open_bundle(tmp_path / "b").manifest.warnings
+    warnings = open_trace(tmp_path / "b").manifest.warnings
     assert [warning.partition(":")[0] for warning in warnings] == [
         "SL 4 differs from the drafter's trained block of 15",
         "this-step at temperature 1 can bias the output",

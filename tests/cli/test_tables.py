@@ -10,7 +10,7 @@ import pytest
 from simtool.cli.main import run
 from simtool.cli.shared import console
 from simtool.report.terminal.tables import TextTable, laid_out, table
-from tests.synthetic import make_bundle
+from tests.synthetic import make_trace
 
 ARMS = ("static", "this-step", "lag", "lag-overlap", "lag-overlap-index")
 MEASURES = ("steady tok/s", "whole-run tok/s", "TPOT mean", "accept rate", "step", "device idle/step")
@@ -81,7 +81,7 @@ def test_commands_print_no_broken_number(
     columns: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    paths = [str(make_bundle(tmp_path / name, name).path) for name in ("static", "lag", "lag-overlap")]
+    paths = [str(make_trace(tmp_path / name, name).path) for name in ("static", "lag", "lag-overlap")]
     assert run(["compare", *paths]) == 0
     assert run(["inspect", *paths]) == 0
     assert run(["placements", "lag-overlap"]) == 0

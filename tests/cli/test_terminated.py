@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: the device process goes, nothing is leaked, the bundle can be read."""
+"""SIGTERM ends a command as Ctrl-C does: the device process goes, nothing is leaked, the trace can be read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from simtool.trace.trace import BundleWriter, open_bundle
+from simtool.trace.trace import TraceWriter, open_trace
 from tests.engine import golden
 from tests.trace.small import small_manifest
 
@@ -35,16 +35,16 @@ def test_a_recording_that_is_terminated(tmp_path: Path) -> None:
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 128 + signal.SIGTERM
     assert errors.splitlines()[1:] == ["simtool: stopped by SIGTERM"]  # nothing of leaked shared memory
-    manifest = open_bundle(out).manifest
+    manifest = open_trace(out).manifest
     assert not manifest.complete
     assert manifest.warnings == ["stopped by SIGTERM"]
     assert _gone(child.pid)
 
 
-def test_ctrl_c_is_named_in_the_bundle(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), BundleWriter(tmp_path / "run", small_manifest()):
+def test_ctrl_c_is_named_in_the_trace(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), TraceWriter(tmp_path / "run", small_manifest()):
         raise KeyboardInterrupt
-    assert open_bundle(tmp_path / "run").manifest.warnings == ["stopped by Ctrl-C"]
+    assert open_trace(tmp_path / "run").manifest.warnings == ["stopped by Ctrl-C"]
 
 
 def _gone(group: int) -> bool:

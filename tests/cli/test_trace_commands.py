@@ -1,4 +1,4 @@
-"""inspect, import and export, on small bundles and traces made here."""
+"""inspect, import and export, on small traces and traces made here."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import pytest
 from simtool.cli.main import run
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import BundleWriter, open_bundle, write_bundle
+from simtool.trace.trace import TraceWriter, open_trace, write_trace
 from tests.trace.small import small_manifest, small_tables
 
 
 @pytest.fixture
-def bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     frames = {name: make_frame(TABLES[name], columns) for name, columns in small_tables().items()}
-    return write_bundle(tmp_path / "run", small_manifest(), frames).path
+    return write_trace(tmp_path / "run", small_manifest(), frames).path
 
 
 def _kernel(stream: int, ts: object) -> dict[str, object]:
     return {"ph": "X", "cat": "kernel", "name": "k", "ts": ts, "dur": 1, "pid": 0, "tid": stream}
 
 
-def test_inspect_shows_and_passes_a_sound_bundle(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_shows_and_passes_a_sound_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", "run"]) == 0
     printed = capsys.readouterr().out
     for text in ("live, complete", "dspark, SL 2, concurrency 2, placement lag, seed 0", "target tiny", "400 ns"):
@@ -33,21 +33,21 @@ def test_inspect_shows_and_passes_a_sound_bundle(bundle: Path, capsys: pytest.Ca
     assert "note: outcomes: anchors of 9 have no known outcome" in printed
 
 
-def test_inspect_tells_the_seed_of_the_prompts(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A bundle written before the key was is read too, and says nothing of it."""
-    write_bundle(Path("seeded"), small_manifest(prompt_seed=1), {})
+def test_inspect_tells_the_seed_of_the_prompts(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trace written before the key was is read too, and says nothing of it."""
+    write_trace(Path("seeded"), small_manifest(prompt_seed=1), {})
     assert run(["inspect", "seeded"]) == 0
     assert "seed 0, prompts of seed 1" in capsys.readouterr().out
-    manifest = json.loads((bundle / "manifest.json").read_text())
+    manifest = json.loads((trace / "manifest.json").read_text())
     del manifest["prompt_seed"]
-    (bundle / "manifest.json").write_text(json.dumps(manifest))
+    (trace / "manifest.json").write_text(json.dumps(manifest))
     assert run(["inspect", "run"]) == 0
     assert "prompts of seed" not in capsys.readouterr().out
 
 
-def test_inspect_json_and_findings(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (bundle / "rows.parquet").write_bytes(b"lost")
-    BundleWriter(bundle.with_name("killed"), small_manifest())
+def test_inspect_json_and_findings(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (trace / "rows.parquet").write_bytes(b"lost")
+    TraceWriter(trace.with_name("killed"), small_manifest())
     assert run(["inspect", "run", "killed", "--json"]) == 1
     damaged, killed = json.loads(capsys.readouterr().out)
     assert damaged["rows"]["rows"] is None
@@ -59,7 +59,7 @@ def test_inspect_json_and_findings(bundle: Path, capsys: pytest.CaptureFixture[s
     assert run(["inspect", "nowhere"]) == 2
 
 
-def test_export_names_its_output_and_does_not_overwrite(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_names_its_output_and_does_not_overwrite(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["export", "run"]) == 0
     assert "wrote run.perfetto.json" in capsys.readouterr().out
     assert json.loads(Path("run.perfetto.json").read_text())["traceEvents"]
@@ -69,24 +69,24 @@ def test_export_names_its_output_and_does_not_overwrite(bundle: Path, capsys: py
     assert json.loads(capsys.readouterr().out)["file"] == "run.perfetto.json"
 
 
-def test_import_maps_streams_and_tells(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_import_maps_streams_and_tells(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("trace.json").write_text(json.dumps([_kernel(7, 0), _kernel(8, 5), {"ph": "s"}]))
     assert run(["import", "trace.json", "--lane", "device 0 stream 8=copy"]) == 0
     printed = capsys.readouterr().out
     assert "lanes: device 0 stream 8: lane copy, kernel 1" in printed
     assert "dropped: phase s: 1" in printed
-    assert open_bundle(Path("trace-imported")).table("events")["lane"].to_list() == ["compute", "copy"]
+    assert open_trace(Path("trace-imported")).table("events")["lane"].to_list() == ["compute", "copy"]
     assert run(["import", "trace.json"]) == 2
     assert "--force" in capsys.readouterr().err
     assert run(["import", "trace.json", "--force", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["rows"]["events"] == 2
 
 
-def test_broken_input_is_a_finding(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_broken_input_is_a_finding(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("trace.json").write_text(json.dumps([_kernel(7, 0), _kernel(7, "late")]))
     assert run(["import", "trace.json", "--out", "kept"]) == 1
     assert "warning: 1 rejected: ts and dur are no span of time" in capsys.readouterr().out
-    assert open_bundle(Path("kept")).table("events").height == 1
+    assert open_trace(Path("kept")).table("events").height == 1
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_broken_input_is_a_finding(bundle: Path, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_a_lane_that_makes_no_sense_is_refused(
-    bundle: Path, lane: str, message: str, capsys: pytest.CaptureFixture[str]
+    trace: Path, lane: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("trace.json").write_text(json.dumps([_kernel(7, 0)]))
     assert run(["import", "trace.json", "--lane", lane]) == 2

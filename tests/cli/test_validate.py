@@ -9,7 +9,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from simtool.cli.main import run
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 from tests.engine import golden
 
 PAIR = golden.FOLDER / "dspark_b7"
@@ -34,7 +34,7 @@ def test_the_controllers_settings_go_to_the_live_runs_and_to_the_replay(target, 
     pair = ["--target", str(target), "--draft", str(PAIR / "draft")]
     assert run(["validate", *pair, "--tokens-only", *shape, *told, "--json", "--out", str(out)]) == 0
     setting = json.loads(capsys.readouterr().out)["setting"]
-    controllers = [open_bundle(out / name).manifest.controller for name in ("live/this-step-0", "replayed/this-step")]
+    controllers = [open_trace(out / name).manifest.controller for name in ("live/this-step-0", "replayed/this-step")]
     assert controllers[0] == controllers[1]
     for each in (*controllers, setting):
         assert each["predictor"] is not None

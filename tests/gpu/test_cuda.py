@@ -13,8 +13,8 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS
-from simtool.trace.checks.check import check_bundle
-from simtool.trace.trace import open_bundle
+from simtool.trace.checks.check import check_trace
+from simtool.trace.trace import open_trace
 from tests.engine import golden
 from tests.engine.driving import generate
 
@@ -79,10 +79,10 @@ def test_a_recording_keeps_every_invariant_and_the_tokens(tmp_path, arm):
     with Session(open_device("cuda", spec), spec) as session:
         result = session.record(tmp_path / "run", plan)
     assert result.output_ids == {f"r{i}": case["output"][:TOKENS] for i, case in enumerate(cases)}
-    bundle = open_bundle(tmp_path / "run")
-    assert not [finding for finding in check_bundle(bundle) if finding.severity == "error"]
-    assert bundle.manifest.details["clock"]["anchors"] >= 1
-    decodes = bundle.table("steps").filter(bundle.table("steps")["kind"] == "decode")
+    trace = open_trace(tmp_path / "run")
+    assert not [finding for finding in check_trace(trace) if finding.severity == "error"]
+    assert trace.manifest.details["clock"]["anchors"] >= 1
+    decodes = trace.table("steps").filter(trace.table("steps")["kind"] == "decode")
     assert decodes["graph_bucket"].null_count() == 0
     assert (decodes["graph_bucket"] >= decodes["validate_rows"]).all()
 

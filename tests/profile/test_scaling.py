@@ -7,7 +7,7 @@ import pytest
 
 from simtool.errors import ProfileError, UsageError
 from simtool.profile.profile import StepCosts, load_profile, save_profile
-from simtool.profile.proxies import completed
+from simtool.profile.proxies import with_proxies
 from simtool.profile.published import KINDS, constructed_profile
 from simtool.profile.scaling import scaled, split_fill
 from simtool.step.controller import LinearPredictor
@@ -61,7 +61,7 @@ def test_what_was_not_recorded_is_priced_like_what_is_most_like_it():
         {name: cost for name, cost in profile.decode.host.items() if name in ran},
         {name: cost for name, cost in profile.decode.device.items() if name in works},
     )
-    whole = completed(dataclasses.replace(profile, decode=decode))
+    whole = with_proxies(dataclasses.replace(profile, decode=decode))
     for placement in BUILT_IN.values():
         for op in (*placement.ops(pruned=True), *placement.ops(pruned=False)):
             assert op.name in whole.decode.host
@@ -70,7 +70,7 @@ def test_what_was_not_recorded_is_priced_like_what_is_most_like_it():
     stored, read = (whole.decode.host[name] for name in ("store_confidence", "read_confidence"))
     assert stored.pre.predict(sizes) == read.pre.predict(sizes)
     assert list(whole.provenance.stand_ins) == ["store_confidence", "fill_dense", "build_fill_index", "scatter_fill"]
-    assert completed(whole) == whole
+    assert with_proxies(whole) == whole
 
 
 def test_the_published_figures_come_out_again(tmp_path):

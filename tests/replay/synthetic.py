@@ -1,4 +1,4 @@
-"""Made-up requests, outcomes and costs, as the bundle and the profile that a replay takes."""
+"""Made-up requests, outcomes and costs, as the trace and the profile that a replay takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from simtool.step.placement import BUILT_IN
 from simtool.trace.frames import make_frame
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle, write_bundle
+from simtool.trace.trace import Trace, write_trace
 
 ONE_DEVICE = {"prepare": "device", "compute": "device", "copy": "device"}
 STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
@@ -172,12 +172,12 @@ def random_work(seed: int, drafts: int, requests: int, tokens: int = 12) -> Work
     return Work(drafts, tuple(asked), outcomes)
 
 
-def save_as_live(replayed: Replay, path: Path) -> Bundle:
+def save_as_live(replayed: Replay, path: Path) -> Trace:
     """Write a replay as if it had been recorded: a run at known costs, for what takes only recordings."""
     return replace(replayed, manifest=replace(replayed.manifest, origin="live")).save(path)
 
 
-def source_bundle(path: Path, work: Work, concurrency: int = 2, **details: object) -> Bundle:
+def source_trace(path: Path, work: Work, concurrency: int = 2, **details: object) -> Trace:
     """Write what a replay reads of a source: requests and outcomes, no times."""
     manifest = Manifest(
         origin="live",
@@ -219,4 +219,4 @@ def source_bundle(path: Path, work: Work, concurrency: int = 2, **details: objec
         "requests": make_frame(TABLES["requests"], requests),
         "outcomes": make_frame(TABLES["outcomes"], outcomes),
     }
-    return write_bundle(path, manifest, frames)
+    return write_trace(path, manifest, frames)

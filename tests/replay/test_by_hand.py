@@ -19,7 +19,7 @@ from tests.replay.synthetic import (
     Work,
     constant_costs,
     profile_of,
-    source_bundle,
+    source_trace,
 )
 
 COSTS = constant_costs(pre=10, device_draft=100, device_sample=20, device_target=200, device_verify=10)
@@ -30,7 +30,7 @@ PRUNE = ControllerSettings(LinearPredictor(0.0, 1.0, 0.0))
 def last_step_ns(tmp_path, placement, costs=COSTS, controller=PRUNE, executors=None):
     """One request whose drafts never match: a prefill, then decode steps of one token."""
     outcomes = {("a", anchor): ([0.0, 0.0], 0) for anchor in range(4, 10)}
-    source = source_bundle(tmp_path / "source", Work(2, (Asked("a", 4, 6, 6),), outcomes), concurrency=1)
+    source = source_trace(tmp_path / "source", Work(2, (Asked("a", 4, 6, 6),), outcomes), concurrency=1)
     profile = profile_of(costs, executors) if executors else profile_of(costs)
     steps = replay(source, profile, Scenario(BUILT_IN[placement], 1, controller)).tables["steps"]
     assert steps["kind"].to_list() == ["prefill", *["decode"] * 5]
@@ -100,7 +100,7 @@ def test_two_requests_share_a_step(tmp_path):
     costs = dataclasses.replace(COSTS, pre={**COSTS.pre, ("decode", "finish"): Line(0, {"batch": 7})})
     outcomes = {(name, anchor): ([0.0, 0.0], 0) for name in "ab" for anchor in range(4, 10)}
     asked = (Asked("a", 4, 3, 3), Asked("b", 4, 4, 4))
-    source = source_bundle(tmp_path / "source", Work(2, asked, outcomes))
+    source = source_trace(tmp_path / "source", Work(2, asked, outcomes))
     steps = replay(source, profile_of(costs), Scenario(BUILT_IN["static"], 2)).tables["steps"]
     assert steps["batch"].to_list() == [2, 2, 2, 1]
     assert (steps["end_ns"] - steps["start_ns"]).to_list()[1:] == [380 + 14, 380 + 14, 380 + 7]

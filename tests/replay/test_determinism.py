@@ -12,11 +12,11 @@ from simtool.replay.scenario import Arrivals, Scenario
 from simtool.replay.workload import Workload
 from simtool.step.scheduler import Request
 from simtool.step.placement import BUILT_IN
-from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_bundle
+from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_trace
 
 profile, digest = profile_of(random_costs(5), STREAMS), hashlib.sha256()
 with tempfile.TemporaryDirectory() as folder:
-    source = source_bundle(Path(folder) / "source", random_work(5, 4, 9))
+    source = source_trace(Path(folder) / "source", random_work(5, 4, 9))
     asked = tuple(Request(f"q{i}", 3 + i, 5 * i + 1, 700 * i) for i in range(9))
     for served in (source, Workload("made up", asked).drawn_from(source, 2)):
         for placement in BUILT_IN.values():

@@ -19,7 +19,7 @@ from tests.replay.synthetic import (
     profile_of,
     random_costs,
     random_work,
-    source_bundle,
+    source_trace,
     with_history,
 )
 
@@ -55,7 +55,7 @@ def test_agrees_with_the_recurrence(
     expected = evaluate(work, costs, placement, executors, concurrency, controller)
     scenario = Scenario(placement, concurrency, controller, Arrivals("trace"))
     with tempfile.TemporaryDirectory() as folder:
-        source = source_bundle(Path(folder) / "source", work)
+        source = source_trace(Path(folder) / "source", work)
         tables = replay(source, profile_of(costs, executors), scenario).tables
     steps = tables["steps"].select("kind", "start_ns", "end_ns").rows()
     assert steps == expected.steps

@@ -10,7 +10,7 @@ from simtool.profile.profile import HostCost, WorkCost
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_trace
 
 PROFILE = profile_of(constant_costs(pre=1_000, duration=5_000))
 
@@ -37,7 +37,7 @@ def target_times(source, profile, placement, **settings):
 
 @pytest.fixture
 def source(tmp_path):
-    return source_bundle(tmp_path / "s", random_work(5, 4, 3, tokens=120))
+    return source_trace(tmp_path / "s", random_work(5, 4, 3, tokens=120))
 
 
 def test_none_ignores_residuals(source):

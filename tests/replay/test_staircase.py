@@ -19,7 +19,7 @@ from simtool.step.cost_features import DecodeShape
 from simtool.step.graph_buckets import GraphBuckets, make_buckets, pick_bucket
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN, with_rebinds
-from tests.replay.synthetic import ONE_DEVICE, profile_of, random_costs, random_work, source_bundle
+from tests.replay.synthetic import ONE_DEVICE, profile_of, random_costs, random_work, source_trace
 
 GRAPHS = {1: 5.1, 8: 5.4, 32: 6.3, 64: 7.9, 128: 9.4, 256: 11.3, 384: 13.8, 512: 15.0, 640: 17.4, 768: 17.2, 1024: 20.6}
 EAGER = {1536: 104.5, 2048: 103.6, 4096: 133.5, 8192: 135.7, 16384: 234.9}
@@ -57,7 +57,7 @@ def test_the_staircase_and_its_cliff(cost):
 
 def test_a_replay_pads_binds_and_says_which_graph_ran(tmp_path):
     """Under hand-made costs: the target's time depends on the bucket alone, and rebinds cost what they are given."""
-    source = source_bundle(tmp_path / "source", random_work(5, 4, 10, tokens=30))
+    source = source_trace(tmp_path / "source", random_work(5, 4, 10, tokens=30))
     n = source.manifest.sl
     costs = random_costs(1, scale=1_000)
     profile = profile_of(costs, ONE_DEVICE)

@@ -6,16 +6,16 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from simtool.analysis.metrics import summarise_bundle
+from simtool.analysis.metrics import summarise_trace
 from simtool.errors import TraceError, UsageError
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.replay.workload import Workload, read_workload, recorded_workload
 from simtool.step.placement import BUILT_IN
 from simtool.step.scheduler import Request
-from simtool.trace.checks.check import check_bundle
+from simtool.trace.checks.check import check_trace
 from simtool.trace.trace import replace_table
-from tests.replay.synthetic import Asked, Work, constant_costs, profile_of, source_bundle
+from tests.replay.synthetic import Asked, Work, constant_costs, profile_of, source_trace
 
 PROFILE = profile_of(constant_costs(pre=10, device_draft=100, device_sample=20, device_target=200, device_verify=10))
 DRAFTS = 3
@@ -47,7 +47,7 @@ def coded_work(lengths):
 
 @pytest.fixture
 def source(tmp_path):
-    return source_bundle(tmp_path / "source", coded_work([9, 13, 6]))
+    return source_trace(tmp_path / "source", coded_work([9, 13, 6]))
 
 
 @pytest.fixture(params=[("w.jsonl", MOONCAKE), ("w.csv", AZURE)], ids=["mooncake", "azure"])
@@ -86,7 +86,7 @@ def test_the_replay_is_a_trace_like_any_other(source, file, tmp_path):
     served = read_workload(file).drawn_from(source, 0)
     scenario = Scenario(BUILT_IN["lag"], 2, arrivals=Arrivals("trace"))
     saved = replay(served, PROFILE, scenario).save(tmp_path / "replayed")
-    findings = [finding for finding in check_bundle(saved) if "distributional" not in finding.message]
+    findings = [finding for finding in check_trace(saved) if "distributional" not in finding.message]
     assert findings == []
     again = replay(saved, PROFILE, scenario)
     assert again.tables["rows"].equals(saved.table("rows"))
@@ -178,14 +178,14 @@ def test_a_full_cache_makes_requests_queue(tmp_path):
     Its first token is there after four more host ops, at 880.
     """
     outcomes = {("r", anchor): ([0.0, 0.0], 0) for anchor in range(4, 40)}
-    source = source_bundle(tmp_path / "s", Work(2, (Asked("r", 4, 30, 30),), outcomes))
+    source = source_trace(tmp_path / "s", Work(2, (Asked("r", 4, 30, 30),), outcomes))
     served = Workload("w", (Request("a", 4, 3, 0), Request("b", 6, 3, 100))).drawn_from(source, 0)
     roomy, tight = (
         replay(served, PROFILE, Scenario(BUILT_IN["static"], 2, arrivals=Arrivals("trace"), kv_blocks=blocks))
         for blocks in (2, 1)
     )
     assert tight.tables["requests"].sort("request_id")["admitted_ns"].to_list() == [0, 840]
-    summary = summarise_bundle(tight.bundle(tmp_path))
+    summary = summarise_trace(tight.trace(tmp_path))
     assert (summary.queued.count, summary.queued.total_ns) == (2, 840 - 100)
     assert summary.ttft.total_ns == 40 + 880 - 100
     # With room for both, b's prefill comes between a's two steps: after the first, at 450, a waits 60 ns longer.
@@ -204,7 +204,7 @@ def test_a_rate_squeezes_the_spacing_of_a_trace():
 
 
 def test_a_block_long_output_gives_nothing_to_draw(tmp_path):
-    source = source_bundle(tmp_path / "s", coded_work([3, 2]))
+    source = source_trace(tmp_path / "s", coded_work([3, 2]))
     with pytest.raises(TraceError, match="no finished request emits more than a block of 3 tokens"):
         Workload("w", (Request("q", 4, 9),)).drawn_from(source, 0)
 

@@ -10,18 +10,18 @@ from simtool.profile.profile import save_profile
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.trace import open_bundle, replace_table
-from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
+from simtool.trace.trace import open_trace, replace_table
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]
 
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A bundle of six requests, the same sampled, one with holes, a profile, and files of four and two requests."""
+    """A trace of six requests, the same sampled, one with holes, a profile, and files of four and two requests."""
     monkeypatch.chdir(tmp_path)
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
-    source = source_bundle(tmp_path / "source", random_work(3, 4, 6, tokens=20))
+    source = source_trace(tmp_path / "source", random_work(3, 4, 6, tokens=20))
     recorded = replay(source, profile, Scenario(BUILT_IN["static"], 2))
     save_as_live(recorded, tmp_path / "whole")
     holed = save_as_live(recorded, tmp_path / "holed")
@@ -39,8 +39,8 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def replayed(capsys, bundle, *options, status=0):
-    assert run(["replay", bundle, "--profile", "p.json", *options]) == status
+def replayed(capsys, trace, *options, status=0):
+    assert run(["replay", trace, "--profile", "p.json", *options]) == status
     return capsys.readouterr()
 
 
@@ -50,7 +50,7 @@ def test_requests_of_a_file_are_served(folder, capsys):
     for word in ("distributional", "queued", "TTFT"):
         assert word in printed.out
     assert "1 of 4 requests skipped, they never fit; the first: request line-4: 90000 prompt + 7 new" in printed.err
-    requests = open_bundle(folder / "o" / "whole-static").table("requests").sort("request_id")
+    requests = open_trace(folder / "o" / "whole-static").table("requests").sort("request_id")
     assert requests["arrival_ns"].to_list() == [0, 1_000_000, 1_000_000]
     (line,) = json.loads(replayed(capsys, "whole", *options, "--json").out)
     assert (line["outcomes"], line["workload"]["requests"], line["bootstrap"]["seed"]) == ("distributional", 3, 0)
@@ -67,7 +67,7 @@ def test_a_closed_loop_prints_no_waiting_times(folder, capsys):
 def test_arrivals_and_requests_are_one_workload(folder, capsys, arrivals):
     options = ["--policy", "static", "--requests", "asked.jsonl", "--num-requests", "3", "--arrivals", arrivals]
     replayed(capsys, "whole", *options, "--out", "o")
-    requests = open_bundle(folder / "o" / "whole-static").table("requests").sort("request_id")
+    requests = open_trace(folder / "o" / "whole-static").table("requests").sort("request_id")
     assert requests["output_tokens"].to_list() == [12, 30, 9]
     times = requests["arrival_ns"].to_list()
     assert {"closed": times == [0, 0, 0], "trace:200": times == [0, 10_000_000, 10_000_000]}.get(arrivals, times[0] > 0)

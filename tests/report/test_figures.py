@@ -1,4 +1,4 @@
-"""Each figure's info says what the bundles say, and its drawing holds every piece of the info."""
+"""Each figure's info says what the traces say, and its drawing holds every piece of the info."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 
 from simtool.analysis.comparison.arms import gather_arms
 from simtool.analysis.comparison.verdict import answer
-from simtool.analysis.metrics import summarise_bundle
+from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
 from simtool.report.figures.path_stack import LATENCY, draw_path_stacks, path_stack
@@ -18,12 +18,12 @@ from simtool.report.terminal.numbers import NUMBERS
 from simtool.step.ops import CATALOGUE
 from simtool.trace.trace import replace_table
 from simtool.units import NS_PER_MS, format_ns
-from tests.synthetic import SL, make_bundle
+from tests.synthetic import SL, make_trace
 
 
 @pytest.fixture(scope="module")
-def arms(bundles):
-    return gather_arms(bundles)
+def arms(traces):
+    return gather_arms(traces)
 
 
 def _named(items, label):
@@ -55,9 +55,9 @@ def test_comparison_keeps_live_and_modeled_apart(arms):
 
 def test_the_timeline_shows_a_median_step_in_full(arms):
     arm = _named(arms, "this-step (live)")
-    bundle = arm.bundles[0]
+    recorded = arm.traces[0]
     timeline = step_timeline(arm)
-    steps = bundle.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3) & pl.col("pruned"))
+    steps = recorded.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3) & pl.col("pruned"))
     lengths = (steps["end_ns"] - steps["start_ns"]).sort()
     assert timeline.length_ns == lengths[len(lengths) // 2]
     host = [bar for bar in timeline.bars if bar.lane == "host"]
@@ -68,16 +68,16 @@ def test_the_timeline_shows_a_median_step_in_full(arms):
 
 
 def test_without_decode_steps_there_is_none_to_show(tmp_path):
-    bundle = make_bundle(tmp_path / "prefill", "static", requests=1)
-    prefill = bundle.table("steps").filter(pl.col("kind") == "prefill")
-    assert representative_step(replace_table(bundle, "steps", prefill)) is None
+    recorded = make_trace(tmp_path / "prefill", "static", requests=1)
+    prefill = recorded.table("steps").filter(pl.col("kind") == "prefill")
+    assert representative_step(replace_table(recorded, "steps", prefill)) is None
 
 
 def test_the_path_stack_sums_to_the_mean_step(arms):
     arm = _named(arms, "this-step (live)")
     stack = path_stack(arm)
     lengths = pl.concat(
-        bundle.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3)) for bundle in arm.bundles
+        recorded.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3)) for recorded in arm.traces
     ).select(pl.col("end_ns") - pl.col("start_ns"))
     assert stack.step_ms == pytest.approx(lengths.to_series().mean() / NS_PER_MS)
     assert {share.kind for share in stack.shares} <= {*WORK_COLOURS, LATENCY}
@@ -108,7 +108,7 @@ def test_acceptance_comes_from_the_run_that_verified_most(arms):
 
 
 def test_numbers_are_means_over_runs_and_a_dash_where_there_is_none(arms):
-    runs = [summarise_bundle(bundle) for bundle in _named(arms, "static (live)").bundles]
+    runs = [summarise_trace(recorded) for recorded in _named(arms, "static (live)").traces]
     by_key = {number.key: number for number in NUMBERS}
     steps = [run.step.mean_ns for run in runs]
     assert by_key["step_ns"].text(*runs) == format_ns(sum(steps) / 2)

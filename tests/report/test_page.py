@@ -9,7 +9,7 @@ import pytest
 
 from simtool.report.page.build import STAGES, build_page
 from simtool.report.page.page import render
-from simtool.trace.trace import write_bundle
+from simtool.trace.trace import write_trace
 
 _COMMAND = "simtool report <x>"
 _CHROMIUM = next(
@@ -18,8 +18,8 @@ _CHROMIUM = next(
 
 
 @pytest.fixture(scope="module")
-def page(bundles):
-    return build_page(bundles, _COMMAND)
+def page(traces):
+    return build_page(traces, _COMMAND)
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,9 @@ def test_the_answer_comes_first_and_has_its_interval(page, html):
     assert body.index('class="answer"') < body.index("<section>")
 
 
-def test_every_run_says_where_it_comes_from(page, html, bundles):
-    assert [source.bundle for source in page.sources].count("replay-lag") == 1
-    assert len(page.sources) == len(bundles)
+def test_every_run_says_where_it_comes_from(page, html, traces):
+    assert [source.trace for source in page.sources].count("replay-lag") == 1
+    assert len(page.sources) == len(traces)
     assert {source.command for source in page.sources if source.origin == "live"} == {
         f"simtool record {name}" for name in ("lag", "this-step", "static")
     }
@@ -53,15 +53,15 @@ def test_the_page_is_one_file_that_asks_for_nothing(html):
     assert "default-src 'none'" in own
 
 
-def test_one_bundle_makes_a_page_without_a_comparison(bundles):
-    page = build_page(bundles[:1], _COMMAND)
+def test_one_trace_makes_a_page_without_a_comparison(traces):
+    page = build_page(traces[:1], _COMMAND)
     assert page.headlines == [("live: lag is alone, so there is nothing to compare it with", "")]
     assert "not put to the test" in "".join(section.text for section in page.sections)
 
 
-def test_progress_reaches_its_end(bundles):
+def test_progress_reaches_its_end(traces):
     seen = []
-    build_page(bundles[:1], _COMMAND, progress=seen.append)
+    build_page(traces[:1], _COMMAND, progress=seen.append)
     assert seen == list(range(1, STAGES + 1))
 
 
@@ -86,11 +86,11 @@ def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_pa
     assert 'data-sticks-out="0"' in result.stdout  # of a narrow window
 
 
-def test_a_profilers_output_gets_its_steps_drawn_and_nothing_compared(bundles, tmp_path):
-    source = bundles[0]
+def test_a_profilers_output_gets_its_steps_drawn_and_nothing_compared(traces, tmp_path):
+    source = traces[0]
     facts = {"origin": "imported", "placement": None, "algorithm": "none", "engine": "profiler"}
     manifest = dataclasses.replace(source.manifest, **facts)
-    imported = write_bundle(tmp_path / "imported", manifest, {"events": source.table("events")})
+    imported = write_trace(tmp_path / "imported", manifest, {"events": source.table("events")})
     page = build_page([imported], _COMMAND)
     ((headline, _),) = page.headlines
     assert "no throughput to compare" in headline

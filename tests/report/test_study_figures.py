@@ -9,14 +9,14 @@ from xllm_2280.regions import Region
 
 from simtool.analysis.comparison.arms import Run
 from simtool.analysis.comparison.compare import compare
-from simtool.analysis.staleness import LagEffect, Persistence
+from simtool.analysis.staleness import Persistence, Staleness
 from simtool.report.figures.break_even import contours, draw_break_even
 from simtool.report.figures.heat_map import draw_heat_map, heat_maps
 from simtool.report.figures.sensitivity import draw_tornado, shown_bars
 from simtool.report.figures.staleness import draw_by_position, draw_loss, draw_persistence
 from simtool.study.break_even import BreakEven, Interval
 from simtool.study.runner import Cell, arm_of
-from simtool.study.sensitivity import Bar, Tornado
+from simtool.study.sensitivity import Bar, Sensitivity
 
 
 def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
@@ -34,7 +34,7 @@ def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
 
 def test_tornado_shows_what_moves_the_step():
     bars = (Bar("target", "device", 500.0, 250.0), Bar("decide", "host", 0.0, 0.0, 40.0), Bar("idle", "host", 0.5, 0.2))
-    tornado = Tornado("lag", 8, 1_000.0, bars)
+    tornado = Sensitivity("lag", 8, 1_000.0, bars)
     assert [bar.name for bar in shown_bars(tornado)] == ["target", "decide"]
     figure = draw_tornado(tornado)
     assert [trace.name for trace in figure.data] == ["free", "halved", "moved"]
@@ -99,7 +99,7 @@ def test_loss_map_marks_who_wins_and_what_is_told():
 
 def test_lag_figures():
     effects = [
-        LagEffect(lag, kind, 4, 100, 4 * lag, 2.0, 0.8, 0.01 * lag, 0.0, 0.02, (90, 50), (80, 20))
+        Staleness(lag, kind, 4, 100, 4 * lag, 2.0, 0.8, 0.01 * lag, 0.0, 0.02, (90, 50), (80, 20))
         for lag in (0, 1)
         for kind in ("all", "code")
     ]

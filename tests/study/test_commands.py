@@ -11,7 +11,7 @@ from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, load_placement
 from simtool.trace.trace import replace_table
-from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
 ARMS = ("static", "this-step", "lag", "lag-overlap-index", "lag-overlap")
@@ -21,7 +21,7 @@ ARMS = ("static", "this-step", "lag", "lag-overlap-index", "lag-overlap")
 def recorded(tmp_path_factory):
     """Runs of the same requests, as if live; outcomes at every anchor, kinds of prompts in turn."""
     folder = tmp_path_factory.mktemp("recorded")
-    source = source_bundle(folder / "source", random_work(3, 4, 6, tokens=8))
+    source = source_trace(folder / "source", random_work(3, 4, 6, tokens=8))
     kinds = [("code", "prose")[i % 2] for i in range(6)]
     source = replace_table(source, "requests", source.table("requests").with_columns(kind=pl.Series(kinds)))
     profile = profile_of(constant_costs(pre=1_000, duration=5_000))
@@ -90,11 +90,11 @@ def test_lags_by_kind(recorded, capsys):
     }
 
 
-def test_answers_from_live_bundles(recorded, capsys, tmp_path):
-    bundles = [recorded / name for name in ARMS]
+def test_answers_from_live_traces(recorded, capsys, tmp_path):
+    traces = [recorded / name for name in ARMS]
     options = ("--concurrency", "1,2", "--seeds", 2, "--waves", 1, "--jobs", 1, "--profiles", tmp_path / "profiles")
     out, page = tmp_path / "answers.md", tmp_path / "answers.html"
-    written = told(capsys, "answers", *bundles, *options, "--out", out, "--page", page)["written"]
+    written = told(capsys, "answers", *traces, *options, "--out", out, "--page", page)["written"]
     text = out.read_text()
     for part in (
         "## In short",

@@ -7,12 +7,12 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.study.full_batch import workload
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_trace
 
 
 @pytest.fixture
 def source(tmp_path):
-    return source_bundle(tmp_path / "source", random_work(3, 4, 10))
+    return source_trace(tmp_path / "source", random_work(3, 4, 10))
 
 
 def test_the_whole_trace_once(source):

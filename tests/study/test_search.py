@@ -11,7 +11,7 @@ from simtool.study.break_even import break_even, interval
 from simtool.study.runner import run_cells
 from simtool.study.search import candidates, search
 from simtool.study.sensitivity import count_jobs, tornado
-from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_bundle
+from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_trace
 from tests.study.small import COSTS, setting
 
 
@@ -52,7 +52,7 @@ def test_orders_that_differ_behind_read_tokens_take_the_same_time(tmp_path, seed
     """The prune's reason, on random costs; launches and queues apart, whose latencies an order may shift."""
     costs = random_costs(seed)
     costs = type(costs)(costs.pre, costs.post, {}, costs.duration)
-    source = source_bundle(tmp_path / "source", random_work(seed, 3, 4))
+    source = source_trace(tmp_path / "source", random_work(seed, 3, 4))
     controller = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
     order = [str(slot) for slot in BUILT_IN["lag-overlap-index"].order]
     ends = set()

@@ -30,11 +30,11 @@ def test_a_trace_given_twice_is_refused(recorded, capsys, tmp_path):
     trace = recorded / "lag"
     again = trace.parent / "." / "static" / ".." / "lag"
     for command in (("sweep", "--out", tmp_path / "s.csv"), ("calibrate", "--out", tmp_path / "p.json")):
-        assert "lag is given twice; give each bundle once" in failed(capsys, command[0], trace, again, *command[1:])
+        assert "lag is given twice; give each trace once" in failed(capsys, command[0], trace, again, *command[1:])
     assert not list(tmp_path.iterdir())
 
 
-def test_bundles_of_one_name_are_kept_apart(recorded, capsys, tmp_path):
+def test_traces_of_one_name_are_kept_apart(recorded, capsys, tmp_path):
     """Two machines' recordings, both named lag: the rows of one beside those of the other, each as if alone."""
     places = [tmp_path / machine / "live" / "lag" for machine in ("m1", "m2")]
     for place, source in zip(places, ("lag", "lag-overlap"), strict=True):

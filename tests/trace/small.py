@@ -1,4 +1,4 @@
-"""A small bundle that obeys every invariant: two requests, one prefill and three decode steps of SL 2."""
+"""A small trace that obeys every invariant: two requests, one prefill and three decode steps of SL 2."""
 
 from __future__ import annotations
 

@@ -7,12 +7,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from simtool.trace.checks.check import Finding, Severity, check_bundle
+from simtool.trace.checks.check import Finding, Severity, check_trace
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle, BundleWriter, open_bundle, write_bundle
-
-from .small import small_manifest, small_tables
+from simtool.trace.trace import Trace, TraceWriter, open_trace, write_trace
+from tests.trace.small import small_manifest, small_tables
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]
 
@@ -21,8 +20,8 @@ def _frames() -> dict[str, pl.DataFrame]:
     return {name: make_frame(TABLES[name], columns) for name, columns in small_tables().items()}
 
 
-def _bundle(path: Path, frames: dict[str, pl.DataFrame], **manifest: Any) -> Bundle:
-    return write_bundle(path / "run", small_manifest(**manifest), frames)
+def _trace(path: Path, frames: dict[str, pl.DataFrame], **manifest: Any) -> Trace:
+    return write_trace(path / "run", small_manifest(**manifest), frames)
 
 
 def _set(column: str, value: object, **where: object) -> Change:
@@ -44,8 +43,8 @@ def _only_unknown_anchors(findings: list[Finding]) -> bool:
     return [finding.severity for finding in findings] == [Severity.NOTE]
 
 
-def test_a_sound_bundle_has_only_its_unknown_anchors_noted(tmp_path: Path) -> None:
-    (finding,) = check_bundle(_bundle(tmp_path, _frames()))
+def test_a_sound_trace_has_only_its_unknown_anchors_noted(tmp_path: Path) -> None:
+    (finding,) = check_trace(_trace(tmp_path, _frames()))
     assert finding.severity == Severity.NOTE
     assert finding.count == 2
     assert str(finding) == (
@@ -119,7 +118,7 @@ CASES: list[tuple[str, Change, str]] = [
 def test_each_broken_invariant_is_found(tmp_path: Path, table: str, change: Change, message: str) -> None:
     frames = _frames()
     frames[table] = change(frames[table])
-    findings = check_bundle(_bundle(tmp_path, frames))
+    findings = check_trace(_trace(tmp_path, frames))
     (found,) = [finding for finding in findings if message in finding.message]
     assert found.count >= 1
     assert found.first
@@ -131,7 +130,7 @@ def test_a_request_is_admitted_after_the_step_before_its_prefill(tmp_path: Path)
     for admitted_ns, found in ((100, False), (99, True)):
         change = _set("first_token_ns", 200, request_id="a")(frames["requests"])
         frames["requests"] = _set("admitted_ns", admitted_ns, request_id="a")(change)
-        findings = check_bundle(_bundle(tmp_path / str(admitted_ns), frames))
+        findings = check_trace(_trace(tmp_path / str(admitted_ns), frames))
         messages = [finding.message for finding in findings if finding.table == "requests"]
         assert messages == ["was admitted before the step before its prefill ended"] * found
 
@@ -141,57 +140,57 @@ def test_a_request_still_running_has_no_times_to_judge(tmp_path: Path) -> None:
     waiting = {"admitted_ns": None, "first_token_ns": None, "finished_ns": None, "finish_reason": None}
     for column, value in waiting.items():
         frames["requests"] = _set(column, value, request_id="a")(frames["requests"])
-    assert _only_unknown_anchors(check_bundle(_bundle(tmp_path, frames)))
+    assert _only_unknown_anchors(check_trace(_trace(tmp_path, frames)))
 
 
 def test_a_filled_outcome_that_disagrees_is_a_warning(tmp_path: Path) -> None:
     frames = _frames()
     frames["outcomes"] = _set("source", "filled", source="visited")(frames["outcomes"])
     frames["outcomes"] = _set("match_run", 0, anchor_position=7)(frames["outcomes"])
-    assert check_bundle(_bundle(tmp_path, frames))[0].severity == Severity.WARNING
+    assert check_trace(_trace(tmp_path, frames))[0].severity == Severity.WARNING
 
 
 def test_a_visited_outcome_whose_match_run_is_unknown_says_nothing(tmp_path: Path) -> None:
-    """A replay of the bundle verifies more there, and accepts what the filled outcome of that anchor says."""
+    """A replay of the trace verifies more there, and accepts what the filled outcome of that anchor says."""
     frames = _frames()
     frames["outcomes"] = _set("match_run", None, request_id="a", anchor_position=4)(frames["outcomes"])
-    assert _only_unknown_anchors(check_bundle(_bundle(tmp_path, frames)))
+    assert _only_unknown_anchors(check_trace(_trace(tmp_path, frames)))
 
 
 def test_under_sampling_outcomes_need_not_agree(tmp_path: Path) -> None:
     frames = _frames()
     frames["outcomes"] = _set("match_run", 0, anchor_position=7)(frames["outcomes"])
-    assert _only_unknown_anchors(check_bundle(_bundle(tmp_path, frames, sampling={"temperature": 0.7})))
+    assert _only_unknown_anchors(check_trace(_trace(tmp_path, frames, sampling={"temperature": 0.7})))
 
 
 def test_an_import_is_held_to_less(tmp_path: Path) -> None:
     events = _set("op", "aten::mm", lane="compute")(_frames()["events"])
-    bundle = _bundle(tmp_path, {"events": events}, origin="imported", placement=None, sl=0)
-    assert check_bundle(bundle) == []
+    trace = _trace(tmp_path, {"events": events}, origin="imported", placement=None, sl=0)
+    assert check_trace(trace) == []
 
 
 def test_requests_that_were_running_when_the_writer_was_stopped_are_no_fault(tmp_path: Path) -> None:
     frames = _frames()
     frames["requests"] = frames["requests"].filter(pl.col("request_id") != "b")
-    assert check_bundle(_bundle(tmp_path, frames))[0].message == "its request is not in requests"
-    writer = BundleWriter(tmp_path / "killed", small_manifest())
+    assert check_trace(_trace(tmp_path, frames))[0].message == "its request is not in requests"
+    writer = TraceWriter(tmp_path / "killed", small_manifest())
     for name, frame in frames.items():
         writer.append(name, frame.to_dict(as_series=False))
     writer.flush()
     writer.abandon()
-    findings = check_bundle(open_bundle(writer.path))
+    findings = check_trace(open_trace(writer.path))
     assert [finding.severity for finding in findings] == [Severity.WARNING, Severity.NOTE, Severity.NOTE]
     assert "up to its last flush" in findings[0].message
     assert "still running when the writer was stopped" in findings[1].message
 
 
-def test_an_incomplete_or_unreadable_bundle_says_so(tmp_path: Path) -> None:
-    writer = BundleWriter(tmp_path / "run", small_manifest())
+def test_an_incomplete_or_unreadable_trace_says_so(tmp_path: Path) -> None:
+    writer = TraceWriter(tmp_path / "run", small_manifest())
     writer.abandon("the disk was full")
-    assert [finding.message for finding in check_bundle(open_bundle(writer.path))] == [
+    assert [finding.message for finding in check_trace(open_trace(writer.path))] == [
         "the writer was stopped before it had written a row; record it again",
         "the disk was full",
     ]
     (writer.path / "rows.parquet").write_bytes(b"gone")
-    findings = check_bundle(open_bundle(writer.path))
+    findings = check_trace(open_trace(writer.path))
     assert (findings[0].severity, findings[0].table) == (Severity.ERROR, "rows")

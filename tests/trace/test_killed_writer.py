@@ -1,4 +1,4 @@
-"""A writer killed with SIGKILL at any file operation leaves a bundle of whole flushes."""
+"""A writer killed with SIGKILL at any file operation leaves a trace of whole flushes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 
 from simtool.errors import TraceError
-from simtool.trace.trace import BundleWriter, open_bundle
-
-from .small import small_manifest
+from simtool.trace.trace import TraceWriter, open_trace
+from tests.trace.small import small_manifest
 
 _ROWS = 50
 
-#: Records for ever, or kills itself at the n-th file operation inside the bundle; argv: path, n, flushes to make.
+#: Records for ever, or kills itself at the n-th file operation inside the trace; argv: path, n, flushes to make.
 _CHILD = f"""
 import os, signal, sys
 from pathlib import Path
-from simtool.trace.trace import BundleWriter
+from simtool.trace.trace import TraceWriter
 from tests.trace.small import columns_of, small_manifest
 
 path, countdown, flushes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -35,7 +34,7 @@ def hook(event, args):
 
 sys.addaudithook(hook)
 print("ready", flush=True)
-writer = BundleWriter(path, small_manifest())
+writer = TraceWriter(path, small_manifest())
 for flush in range(flushes):
     steps = range(flush * {_ROWS}, (flush + 1) * {_ROWS})
     writer.append("steps", columns_of("step kind start_ns end_ns batch validate_rows pruned placement",
@@ -55,8 +54,8 @@ def _child(path: Path, kill_at: int, flushes: int) -> subprocess.Popen[str]:
 
 
 def _check_whole_flushes(path: Path, flushed: int) -> None:
-    bundle = open_bundle(path)
-    steps, events = bundle.table("steps"), bundle.table("events")
+    trace = open_trace(path)
+    steps, events = trace.table("steps"), trace.table("events")
     assert steps["step"].to_list() == events["step"].to_list() == list(range(steps.height))
     assert steps.height in (flushed * _ROWS, (flushed + 1) * _ROWS)
 
@@ -67,7 +66,7 @@ def test_killed_at_a_file_operation(tmp_path: Path, kill_at: int) -> None:
     output, _ = (child := _child(path, kill_at, flushes=2)).communicate(timeout=60)
     if child.returncode == 0:
         assert "closed" in output
-        assert open_bundle(path).manifest.complete
+        assert open_trace(path).manifest.complete
         return
     assert child.returncode == -signal.SIGKILL
     if not path.exists():
@@ -75,7 +74,7 @@ def test_killed_at_a_file_operation(tmp_path: Path, kill_at: int) -> None:
         return
     _check_whole_flushes(path, output.count("flushed"))
     with pytest.raises(TraceError, match="--force"):
-        BundleWriter(path, small_manifest())
+        TraceWriter(path, small_manifest())
 
 
 def test_killed_from_outside_while_flushing(tmp_path: Path) -> None:
@@ -90,4 +89,4 @@ def test_killed_from_outside_while_flushing(tmp_path: Path) -> None:
     child.wait(timeout=60)
     child.stdout.close()
     _check_whole_flushes(path, flushed)
-    assert not open_bundle(path).manifest.complete
+    assert not open_trace(path).manifest.complete

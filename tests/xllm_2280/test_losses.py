@@ -10,7 +10,7 @@ from simtool.replay.step_planner import thinned
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.study.runner import Setting
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_trace
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
 COSTS = constant_costs(pre=1_000, duration=5_000)
@@ -26,7 +26,7 @@ def test_thinned_loses_the_share_on_average():
 
 @pytest.mark.parametrize("name", ["static", "this-step", "lag-overlap"])
 def test_only_stale_decisions_lose_and_the_tokens_stay(tmp_path, name):
-    source = source_bundle(tmp_path / "source", random_work(5, 4, 6, tokens=30))
+    source = source_trace(tmp_path / "source", random_work(5, 4, 6, tokens=30))
     plain, lossy = (
         replay(source, profile_of(COSTS), Scenario(BUILT_IN[name], 2, CONTROLLER, stale_loss=loss))
         for loss in (0.0, 0.5)
@@ -49,7 +49,7 @@ def test_only_stale_decisions_lose_and_the_tokens_stay(tmp_path, name):
 
 def test_the_axis_ends_with_the_rivals(tmp_path):
     """Where a decision is dear a lag wins; with every accepted draft taken away it no longer does."""
-    source = source_bundle(tmp_path / "source", random_work(3, 4, 6, tokens=40))
+    source = source_trace(tmp_path / "source", random_work(3, 4, 6, tokens=40))
     costs = constant_costs(pre=1_000, duration=5_000, host_decide=4_000, device_draft=9_000)
     arms = [BUILT_IN[name] for name in ("static", "this-step", "lag-overlap-late", "lag-overlap")]
     where = [Setting(source, profile_of(costs), 2)]

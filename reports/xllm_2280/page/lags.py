@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simtool.analysis.staleness import ALL, LagEffect
+from simtool.analysis.staleness import ALL, Staleness
 from simtool.units import format_ns
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.page.markdown import percent, table
@@ -58,7 +58,7 @@ def rebinding(answers: Sequence[TraceAnswers]) -> str:
     )
 
 
-def _by_position(effects: Sequence[tuple[int, LagEffect]]) -> str:
+def _by_position(effects: Sequence[tuple[int, Staleness]]) -> str:
     rows = [
         (f"SL {sl}, lag {effect.lag}", *(f"{count / effect.sequence_steps:.3f}" for count in effect.accepted_at[:8]))
         for sl, effect in effects

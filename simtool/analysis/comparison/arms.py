@@ -1,4 +1,4 @@
-"""Bundles gathered into arms: runs of the same setting are repetitions of one arm.
+"""Traces gathered into arms: runs of the same setting are repetitions of one arm.
 
 A name does not make a setting: another order or lag under it, or other what-ifs, is another arm.
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from simtool.analysis.fidelity.divergence import describe_apart
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.trace.manifest import Manifest
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 ORIGIN_WORDS = {"live": "live", "replayed": "modeled", "imported": "imported"}
 
@@ -28,7 +28,7 @@ _SETTINGS = ("SL", "concurrency", "controller")
 
 @dataclass(frozen=True)
 class Run:
-    """One bundle's decode steps at full occupancy. tokens, duration_ns: [steps].
+    """One trace's decode steps at full occupancy. tokens, duration_ns: [steps].
 
     workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
     """
@@ -41,7 +41,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Arm:
-    """A setting and its runs, in the order the bundles were given.
+    """A setting and its runs, in the order the traces were given.
 
     label: placement, origin and what else varies between the arms. group: arms that may be compared share it.
     """
@@ -50,7 +50,7 @@ class Arm:
     placement: str
     origin: str
     runs: tuple[Run, ...]
-    bundles: tuple[Bundle, ...]
+    traces: tuple[Trace, ...]
     group: str = ""
 
     @property
@@ -64,67 +64,67 @@ class Arm:
         return self.label.replace(f" ({self.origin})", "")
 
 
-def placement_name(bundle: Bundle) -> str:
+def placement_name(trace: Trace) -> str:
     """Return the placement's name, or the engine's for an import."""
-    placement = bundle.manifest.placement
-    return str(placement["name"]) if placement else bundle.manifest.engine
+    placement = trace.manifest.placement
+    return str(placement["name"]) if placement else trace.manifest.engine
 
 
-def gather_arms(bundles: Sequence[Bundle]) -> list[Arm]:
-    """Group bundles into arms, in the order of their first bundle."""
-    settings = [_settings(bundle) for bundle in bundles]
+def gather_arms(traces: Sequence[Trace]) -> list[Arm]:
+    """Group traces into arms, in the order of their first trace."""
+    settings = [_settings(trace) for trace in traces]
     varying = [key for key in _SETTINGS if len({each[key] for each in settings if key in each}) > 1]
-    orders, what_ifs = (_held(bundles, read) for read in (_order, _what_ifs))
-    members: dict[str, list[Bundle]] = {}
+    orders, what_ifs = (_held(traces, read) for read in (_order, _what_ifs))
+    members: dict[str, list[Trace]] = {}
     groups: dict[str, str] = {}
-    for bundle, setting in zip(bundles, settings, strict=True):
+    for trace, setting in zip(traces, settings, strict=True):
         extras = [f"{key} {setting[key]}" for key in varying if key in setting]
-        called = _called(bundle)
+        called = _called(trace)
         if len(orders[called]) > 1:
-            extras.append(f"order {_order(bundle.manifest)}")
-        if len(what_ifs[called]) > 1 and _what_ifs(bundle.manifest):
-            extras.append(f"with {_what_ifs(bundle.manifest)}")
+            extras.append(f"order {_order(trace.manifest)}")
+        if len(what_ifs[called]) > 1 and _what_ifs(trace.manifest):
+            extras.append(f"with {_what_ifs(trace.manifest)}")
         label = ", ".join([called, *extras])
-        members.setdefault(label, []).append(bundle)
+        members.setdefault(label, []).append(trace)
         shape = [f"{key} {setting[key]}" for key in varying if key != "controller"]
-        groups[label] = ", ".join([_origin(bundle), *shape])
+        groups[label] = ", ".join([_origin(trace), *shape])
     return [
         Arm(
             label,
-            placement_name(bundles[0]),
-            _origin(bundles[0]),
-            tuple(map(_run, bundles)),
-            tuple(bundles),
+            placement_name(traces[0]),
+            _origin(traces[0]),
+            tuple(map(_run, traces)),
+            tuple(traces),
             groups[label],
         )
-        for label, bundles in members.items()
+        for label, traces in members.items()
     ]
 
 
-def differences(bundles: Sequence[Bundle]) -> list[str]:
-    """Return what makes bundles unfit for comparison, one sentence each; empty when they are alike."""
+def differences(traces: Sequence[Trace]) -> list[str]:
+    """Return what makes traces unfit for comparison, one sentence each; empty when they are alike."""
     everywhere: dict[str, Callable[[Manifest], str]] = {
         "algorithm": lambda m: m.algorithm,
-        **{role: partial(_model, role) for role in dict.fromkeys(role for b in bundles for role in b.manifest.models)},
+        **{role: partial(_model, role) for role in dict.fromkeys(role for b in traces for role in b.manifest.models)},
         "sampling temperature": lambda m: str(m.sampling.get("temperature")),
     }
-    found = [line for what, read in everywhere.items() for line in _unlike(what, bundles, read)]
-    for name in dict.fromkeys(map(placement_name, bundles)):
-        namesakes = [bundle for bundle in bundles if placement_name(bundle) == name]
+    found = [line for what, read in everywhere.items() for line in _unlike(what, traces, read)]
+    for name in dict.fromkeys(map(placement_name, traces)):
+        namesakes = [trace for trace in traces if placement_name(trace) == name]
         found += _unlike(f"{name}: placement order", namesakes, _order)
     for origin, word in ORIGIN_WORDS.items():
-        alike = [bundle for bundle in bundles if bundle.manifest.origin == origin]
-        found += _unlike(f"device of the {word} bundles", alike, lambda m: m.device_name)
-        found += _unlike(f"profile of the {word} bundles", alike, _costs)
-    incomplete = [str(bundle.path) for bundle in bundles if not bundle.manifest.complete]
-    return found + [f"{path} is incomplete" for path in incomplete] + _unequal_outputs(bundles)
+        alike = [trace for trace in traces if trace.manifest.origin == origin]
+        found += _unlike(f"device of the {word} traces", alike, lambda m: m.device_name)
+        found += _unlike(f"profile of the {word} traces", alike, _costs)
+    incomplete = [str(trace.path) for trace in traces if not trace.manifest.complete]
+    return found + [f"{path} is incomplete" for path in incomplete] + _unequal_outputs(traces)
 
 
 def unlike_machines(first: Arm, second: Arm) -> str:
     """Say at which costs, or on which device, either of two arms of one origin ran; empty where it is the same."""
     modeled = first.origin == ORIGIN_WORDS["replayed"]
     found = [
-        " and ".join(sorted({(_costs(m) if modeled else m.device_name) for m in (b.manifest for b in arm.bundles)}))
+        " and ".join(sorted({(_costs(m) if modeled else m.device_name) for m in (b.manifest for b in arm.traces)}))
         for arm in (first, second)
     ]
     if found[0] == found[1]:
@@ -133,11 +133,11 @@ def unlike_machines(first: Arm, second: Arm) -> str:
     return f"not {what}: {first.name} {where} {found[0]}, {second.name} {where} {found[1]}"
 
 
-def _unlike(what: str, bundles: Sequence[Bundle], read: Callable[[Manifest], str]) -> list[str]:
-    """One sentence that says which bundles have which value, when they have not all the same."""
+def _unlike(what: str, traces: Sequence[Trace], read: Callable[[Manifest], str]) -> list[str]:
+    """One sentence that says which traces have which value, when they have not all the same."""
     holders: dict[str, list[str]] = {}
-    for bundle in bundles:
-        holders.setdefault(read(bundle.manifest), []).append(bundle.path.name)
+    for trace in traces:
+        holders.setdefault(read(trace.manifest), []).append(trace.path.name)
     if len(holders) < 2:
         return []
     return [f"{what} differs: " + "; ".join(f"{value} in {', '.join(names)}" for value, names in holders.items())]
@@ -153,7 +153,7 @@ def _costs(manifest: Manifest) -> str:
     profile = manifest.details.get("profile")
     if not isinstance(profile, dict):
         return "none"
-    fitted = [str(bundle.get("sha256")) for bundle in profile.get("bundles") or ()]
+    fitted = [str(trace.get("sha256")) for trace in profile.get("bundles") or ()]
     told = [profile.get("sources"), profile.get("changes"), fitted]
     changed = f" with {what_ifs}" if (what_ifs := _what_ifs(manifest)) else ""
     return f"{profile.get('name')}{changed} ({_hash(told)})"
@@ -177,44 +177,44 @@ def _hash(told: object) -> str:
     return hashlib.sha256(str(told).encode()).hexdigest()[:12]
 
 
-def _called(bundle: Bundle) -> str:
-    return f"{placement_name(bundle)} ({_origin(bundle)})"
+def _called(trace: Trace) -> str:
+    return f"{placement_name(trace)} ({_origin(trace)})"
 
 
-def _held(bundles: Sequence[Bundle], read: Callable[[Manifest], str]) -> dict[str, set[str]]:
-    """The values among the bundles of each placement and origin."""
+def _held(traces: Sequence[Trace], read: Callable[[Manifest], str]) -> dict[str, set[str]]:
+    """The values among the traces of each placement and origin."""
     found: dict[str, set[str]] = {}
-    for bundle in bundles:
-        found.setdefault(_called(bundle), set()).add(read(bundle.manifest))
+    for trace in traces:
+        found.setdefault(_called(trace), set()).add(read(trace.manifest))
     return found
 
 
-def _unequal_outputs(bundles: Sequence[Bundle]) -> list[str]:
+def _unequal_outputs(traces: Sequence[Trace]) -> list[str]:
     """Greedy decoding emits the same tokens whatever is pruned: a difference is an engine's fault, not an effect."""
     found = []
-    greedy = [bundle for bundle in bundles if bundle.manifest.sampling.get("temperature") in (0, 0.0)]
+    greedy = [trace for trace in traces if trace.manifest.sampling.get("temperature") in (0, 0.0)]
     if not greedy:
         return []
-    first, *others = [bundle.table("requests").select("request_id", "prompt_ids", "output_ids") for bundle in greedy]
-    for bundle, requests in zip(greedy[1:], others, strict=True):
+    first, *others = [trace.table("requests").select("request_id", "prompt_ids", "output_ids") for trace in greedy]
+    for trace, requests in zip(greedy[1:], others, strict=True):
         both = first.join(requests, on=["request_id", "prompt_ids"], nulls_equal=True, suffix="_other")
         both = both.filter(pl.col("output_ids").is_not_null() & pl.col("output_ids_other").is_not_null())
         unequal = sum(
             a != b for a, b in zip(both["output_ids"].to_list(), both["output_ids_other"].to_list(), strict=True)
         )
         if unequal:
-            why = describe_apart(greedy[0], bundle)
-            found.append(f"{unequal} greedy outputs of {bundle.path} differ from those of {greedy[0].path}{why}")
+            why = describe_apart(greedy[0], trace)
+            found.append(f"{unequal} greedy outputs of {trace.path} differ from those of {greedy[0].path}{why}")
     return found
 
 
-def _origin(bundle: Bundle) -> str:
-    return ORIGIN_WORDS[bundle.manifest.origin]
+def _origin(trace: Trace) -> str:
+    return ORIGIN_WORDS[trace.manifest.origin]
 
 
-def _settings(bundle: Bundle) -> dict[str, str]:
+def _settings(trace: Trace) -> dict[str, str]:
     """Return what may vary between arms; the controller only where the placement decides."""
-    manifest = bundle.manifest
+    manifest = trace.manifest
     settings = {"SL": str(manifest.sl), "concurrency": str(manifest.concurrency)}
     if manifest.placement is None or manifest.placement.get("lag_steps") is None:
         return settings
@@ -224,14 +224,14 @@ def _settings(bundle: Bundle) -> dict[str, str]:
     return {**settings, "controller": f"{predictor}, {told}"}
 
 
-def _workload(bundle: Bundle) -> str | None:
-    manifest = bundle.manifest
+def _workload(trace: Trace) -> str | None:
+    manifest = trace.manifest
     if manifest.sampling.get("temperature") not in (0, 0.0):
         return None
-    asked = bundle.table("requests").select("request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
+    asked = trace.table("requests").select("request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
     return hashlib.sha256(f"{manifest.models.get('target')} {asked}".encode()).hexdigest()
 
 
-def _run(bundle: Bundle) -> Run:
-    full = full_occupancy(decode_steps(bundle.table("steps"), bundle.table("rows")))
-    return Run(str(bundle.path), full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), _workload(bundle))
+def _run(trace: Trace) -> Run:
+    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
+    return Run(str(trace.path), full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), _workload(trace))

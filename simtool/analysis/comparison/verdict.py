@@ -65,7 +65,7 @@ def answer(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S, baseline: 
         groups.setdefault(arm.group, []).append(arm)
     if baseline is not None and baseline not in {arm.placement for arm in arms}:
         known = ", ".join(sorted({arm.placement for arm in arms}))
-        raise UsageError(f"--baseline is {baseline!r}; expected a placement among the bundles: {known}")
+        raise UsageError(f"--baseline is {baseline!r}; expected a placement among the traces: {known}")
     return [_answer_group(group, members, metric, baseline) for group, members in groups.items()]
 
 

@@ -46,7 +46,7 @@ class Path:
         return working
 
 
-def walk(graph: Graph, starts_ns: Ints, ends_ns: Ints) -> Path:
+def backtrace(graph: Graph, starts_ns: Ints, ends_ns: Ints) -> Path:
     """Return the path of every step. starts_ns, ends_ns: [steps]."""
     path = _Backwards()
     nodes = graph.nodes

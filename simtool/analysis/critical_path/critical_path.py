@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from simtool.analysis.busy import BusyTime, device_busy
-from simtool.analysis.critical_path.backtrace import PARTS, Part, slack, walk
+from simtool.analysis.critical_path.backtrace import PARTS, Part, backtrace, slack
 from simtool.analysis.critical_path.graph import build_graph
 from simtool.analysis.critical_path.nodes import make_nodes
 from simtool.analysis.critical_path.per_op import Columns, sum_ops
@@ -37,7 +37,7 @@ class CriticalPath:
 
 
 def critical_path(steps: pl.DataFrame, events: pl.DataFrame, executors: Mapping[str, str]) -> CriticalPath:
-    """Find the path of every step from a bundle's tables.
+    """Find the path of every step from a trace's tables.
 
     executors: lane -> what runs it in order (manifest.details["executors"]); lanes not named run by themselves.
     """
@@ -70,7 +70,7 @@ def _of_block(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the segments and ops of one block. steps: the numbers of its steps."""
     graph = build_graph(make_nodes(pieces), executors)
-    path = walk(graph, pieces.starts_ns, pieces.ends_ns)
+    path = backtrace(graph, pieces.starts_ns, pieces.ends_ns)
     exposed_ns = path.end_ns - path.start_ns - busy.within(path.start_ns, path.end_ns)
     op, lane = graph.nodes.owners(path.node)
     segments = {"step": path.step, "part": path.part, "op": op, "lane": lane}

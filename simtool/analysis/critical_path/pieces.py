@@ -1,4 +1,4 @@
-"""A bundle's events as arrays of whole numbers, cut into blocks of whole steps small enough for a processor's cache."""
+"""A trace's events as arrays of whole numbers, cut into blocks of whole steps small enough for a processor's cache."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""Which steps of a bundle to look at: decode steps at full occupancy, or, in an import, whatever steps events name."""
+"""Which steps of a trace to look at: decode steps at full occupancy, or, in an import, whatever steps events name."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 
-def typical_steps(bundle: Bundle) -> pl.DataFrame:
+def typical_steps(trace: Trace) -> pl.DataFrame:
     """Return step, start_ns, end_ns, pruned of the decode steps at full occupancy.
 
-    A bundle without a steps table (a profiler's output) gives the span of each step's events instead.
+    A trace without a steps table (a profiler's output) gives the span of each step's events instead.
     """
-    steps = bundle.table("steps")
+    steps = trace.table("steps")
     if steps.is_empty():
         span = (pl.col("start_ns").min(), pl.col("end_ns").max(), pl.lit(False).alias("pruned"))
-        return bundle.table("events").group_by("step").agg(*span).sort("step")
+        return trace.table("events").group_by("step").agg(*span).sort("step")
     decode = steps.filter(pl.col("kind") == "decode")
     full = decode.filter(pl.col("batch") == pl.col("batch").max())
     return full.select("step", "start_ns", "end_ns", "pruned")

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 import polars as pl
 
 from simtool.trace.rounding_ties import Choice, Judgement, judge_decision, judge_draft, judge_target
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _ROW = ("step", "request_id", "anchor_position", "prefix_len", "accepted", "emitted")
 
 
-def mismatches(live: Bundle, replayed: Bundle) -> tuple[int, int]:
+def mismatches(live: Trace, replayed: Trace) -> tuple[int, int]:
     """Return (rows compared, rows that only one of the two holds): step structure, anchors and acceptance."""
     columns = list(_ROW)
-    first, second = (bundle.table("rows").select(columns) for bundle in (live, replayed))
+    first, second = (trace.table("rows").select(columns) for trace in (live, replayed))
     matching = len(first.join(second, on=columns, how="semi"))
     return max(len(first), len(second)), max(len(first), len(second)) - matching
 
 
-def different_rows(live: Bundle, replayed: Bundle) -> pl.DataFrame:
+def different_rows(live: Trace, replayed: Trace) -> pl.DataFrame:
     """Return the rows that only one of the two holds, live ones first, for a reader who wants to know which."""
     columns = list(_ROW)
-    first, second = (bundle.table("rows").select(columns) for bundle in (live, replayed))
+    first, second = (trace.table("rows").select(columns) for trace in (live, replayed))
     only = [
         frame.join(other, on=columns, how="anti").with_columns(origin=pl.lit(origin))
         for frame, other, origin in ((first, second, "live"), (second, first, "replayed"))
@@ -31,7 +31,7 @@ def different_rows(live: Bundle, replayed: Bundle) -> pl.DataFrame:
     return pl.concat(only).sort("step", "request_id", "origin")
 
 
-def first_difference(live: Bundle, replayed: Bundle) -> Judgement | None:
+def first_difference(live: Trace, replayed: Trace) -> Judgement | None:
     """Say where a run and its replay first part, and what either holds there; None where all is alike.
 
     Rows part in what they count, outputs in their tokens; whichever is first may explain the rest. A replay's tokens
@@ -55,10 +55,10 @@ def first_difference(live: Bundle, replayed: Bundle) -> Judgement | None:
     return Judgement(f"{live.path.name} parts from its replay in step {step}: {'; '.join(sides)}; {why}", why.tie)
 
 
-def tokens_apart(one: Bundle, other: Bundle) -> list[Choice]:
+def tokens_apart(one: Trace, other: Trace) -> list[Choice]:
     """Return, of each request that both runs served, the first token that they chose differently, if any."""
     columns = ["request_id", "prompt_ids", "prompt_tokens", "output_ids"]
-    outputs = [bundle.table("requests").select(columns) for bundle in (one, other)]
+    outputs = [trace.table("requests").select(columns) for trace in (one, other)]
     both = outputs[0].join(outputs[1], on=columns[:3], nulls_equal=True, suffix="_other")
     known = both.drop_nulls(["output_ids", "output_ids_other"]).sort("request_id").drop("prompt_ids")
     found = []
@@ -69,7 +69,7 @@ def tokens_apart(one: Bundle, other: Bundle) -> list[Choice]:
     return found
 
 
-def describe_apart(one: Bundle, other: Bundle) -> str:
+def describe_apart(one: Trace, other: Trace) -> str:
     """Say which token two runs first chose differently, as the end of a sentence; empty where none is known."""
     first = first_apart(one, tokens_apart(one, other))
     return (
@@ -79,26 +79,26 @@ def describe_apart(one: Bundle, other: Bundle) -> str:
     )
 
 
-def first_apart(one: Bundle, choices: Sequence[Choice]) -> tuple[int, Choice] | None:
+def first_apart(one: Trace, choices: Sequence[Choice]) -> tuple[int, Choice] | None:
     """Return the earliest of the choices and the step of `one` that made it; None when there are none."""
     return min(((_step_of(one, choice), choice) for choice in choices), key=lambda pair: pair[0], default=None)
 
 
-def _step_of(bundle: Bundle, choice: Choice) -> int:
+def _step_of(trace: Trace, choice: Choice) -> int:
     """The step that emitted a token; a request's first comes from a prefill, which has no rows."""
     mine = pl.col("request_id") == choice.request_id
     last = pl.col("anchor_position") + pl.col("emitted")
     emits = mine & (pl.col("anchor_position") < choice.position) & (last >= choice.position)
-    steps = bundle.table("rows").filter(emits)["step"].to_list()
+    steps = trace.table("rows").filter(emits)["step"].to_list()
     if not steps:
-        first_token_ns = bundle.table("requests").filter(mine)["first_token_ns"].to_list()[0]
+        first_token_ns = trace.table("requests").filter(mine)["first_token_ns"].to_list()[0]
         holds = pl.lit(first_token_ns).is_between("start_ns", "end_ns")
-        steps = bundle.table("steps").filter(holds)["step"].to_list()
+        steps = trace.table("steps").filter(holds)["step"].to_list()
     return int(steps[0]) if steps else 0
 
 
 def _explain(
-    live: Bundle, replayed: Bundle, first: pl.DataFrame, apart: Sequence[Choice]
+    live: Trace, replayed: Trace, first: pl.DataFrame, apart: Sequence[Choice]
 ) -> tuple[pl.DataFrame, Judgement]:
     """Of the rows that differ in one step, those to show, and why they do: accepted counts tell most."""
     key = ["request_id", "anchor_position"]

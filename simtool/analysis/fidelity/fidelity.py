@@ -11,10 +11,10 @@ import numpy as np
 from scipy import stats
 
 from simtool.analysis.fidelity.divergence import first_difference, mismatches
-from simtool.analysis.metrics import Summary, summarise_bundle
+from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.errors import UsageError
 from simtool.trace.rounding_ties import Judgement
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 CONFIDENCE = 0.95
 
@@ -115,9 +115,9 @@ class Fidelity:
 
 
 def judge(
-    live: Mapping[str, Sequence[Bundle]],
-    replayed: Mapping[str, Bundle],
-    noisy: Mapping[str, Sequence[Bundle]],
+    live: Mapping[str, Sequence[Trace]],
+    replayed: Mapping[str, Trace],
+    noisy: Mapping[str, Sequence[Trace]],
 ) -> Fidelity:
     """Compare live repetitions of each arm with its replay.
 
@@ -126,10 +126,10 @@ def judge(
     judged: an interval needs two.
     """
     repetitions = min(map(len, live.values()))
-    measured = {arm: [summarise_bundle(bundle) for bundle in bundles] for arm, bundles in live.items()}
-    predicted = {arm: summarise_bundle(bundle) for arm, bundle in replayed.items()}
-    varied = {arm: [summarise_bundle(bundle) for bundle in bundles] for arm, bundles in noisy.items()}
-    compared = [mismatches(bundle, replayed[arm]) for arm, bundles in live.items() for bundle in bundles]
+    measured = {arm: [summarise_trace(trace) for trace in traces] for arm, traces in live.items()}
+    predicted = {arm: summarise_trace(trace) for arm, trace in replayed.items()}
+    varied = {arm: [summarise_trace(trace) for trace in traces] for arm, traces in noisy.items()}
+    compared = [mismatches(trace, replayed[arm]) for arm, traces in live.items() for trace in traces]
     return Fidelity(
         repetitions,
         sum(rows for rows, _ in compared),
@@ -143,9 +143,9 @@ def judge(
         tuple(_judge_pair(a, b, measured, predicted, varied) for a, b in combinations(live, 2) if repetitions > 1),
         tuple(
             difference
-            for arm, bundles in live.items()
-            for bundle in bundles
-            if (difference := first_difference(bundle, replayed[arm]))
+            for arm, traces in live.items()
+            for trace in traces
+            if (difference := first_difference(trace, replayed[arm]))
         ),
     )
 

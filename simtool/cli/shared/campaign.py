@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from simtool.engine.serving.session import Session
     from simtool.profile.profile import Profile
     from simtool.step.controller import ControllerSettings
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 _DRAWS = 20  # replays of each arm with noise and costs of their own, for the predicted interval
 
-#: Use ("fit" or "live") -> placement name -> bundles, a repetition each.
+#: Use ("fit" or "live") -> placement name -> traces, a repetition each.
 Runs = Mapping[str, Mapping[str, Sequence[Path]]]
 
 
@@ -33,16 +33,16 @@ Runs = Mapping[str, Mapping[str, Sequence[Path]]]
 class Outcome:
     """What a validation leaves: live repetitions and the replay of each arm, and their comparison."""
 
-    live: Mapping[str, Sequence[Bundle]]
-    replayed: Mapping[str, Bundle]
+    live: Mapping[str, Sequence[Trace]]
+    replayed: Mapping[str, Trace]
     profile: Profile
     fidelity: Fidelity
 
     def document(self, command: str) -> dict[str, object]:
         """Return everything that a published table must say besides its numbers, and the numbers."""
-        bundles = [bundle for arm in self.live.values() for bundle in arm]
-        manifest = bundles[0].manifest
-        machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+        traces = [trace for arm in self.live.values() for trace in arm]
+        manifest = traces[0].manifest
+        machines = [trace.manifest.details.get("machine") for trace in traces]
         shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
         setting = {
             "command": command,
@@ -54,7 +54,7 @@ class Outcome:
             "algorithm": manifest.algorithm,
             "sl": manifest.sl,
             "concurrency": manifest.concurrency,
-            "requests": len(bundles[0].table("requests")),
+            "requests": len(traces[0].table("requests")),
             **manifest.controller,
             "others_share": {"mean": sum(shares) / len(shares), "worst": max(shares)} if shares else None,
         }
@@ -126,15 +126,15 @@ def judge_arms(
     save_profile(profile, out / "profile.json")
     recorded = open_sound(source)
     concurrency = recorded.manifest.concurrency
-    replayed: dict[str, Bundle] = {}
-    noisy: dict[str, list[Bundle]] = {}
+    replayed: dict[str, Trace] = {}
+    noisy: dict[str, list[Trace]] = {}
     with console.progress("replaying", total=len(placements)) as done:
         for placement in placements:
             path = out / "replayed" / placement.name
             scenario = Scenario(placement, concurrency, controller)
             replayed[placement.name] = replay(recorded, profile, scenario).save(path, force=True)
             noisy[placement.name] = [
-                replay(recorded, profile.refitted(seed), replace(scenario, noise="residual", seed=seed)).bundle(path)
+                replay(recorded, profile.refitted(seed), replace(scenario, noise="residual", seed=seed)).trace(path)
                 for seed in range(draws)
             ]
             done(len(replayed))

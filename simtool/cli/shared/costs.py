@@ -12,10 +12,10 @@ from simtool.cli.shared import console
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 
-def costs_for(source: Bundle, path: Path | None, changes: Sequence[str], refits: int = 0) -> Profile:
+def costs_for(source: Trace, path: Path | None, changes: Sequence[str], refits: int = 0) -> Profile:
     """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order.
 
     Ops that the recordings never ran get a stand-in; whatever replays such an op says so. refits: of a calibrated
@@ -23,7 +23,7 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str], refits:
     """
     from simtool.calibrate.fit import calibrate
     from simtool.profile.profile import load_profile
-    from simtool.profile.proxies import completed
+    from simtool.profile.proxies import with_proxies
     from simtool.profile.whatif import with_changes
 
     if path is not None:
@@ -35,4 +35,4 @@ def costs_for(source: Bundle, path: Path | None, changes: Sequence[str], refits:
         console.note(f"costs: calibrated from {name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
-    return with_changes(completed(profile), changes)
+    return with_changes(with_proxies(profile), changes)

@@ -1,4 +1,4 @@
-"""How commands open a bundle that they make figures from: one that contradicts itself is refused."""
+"""How commands open a trace that they make figures from: one that contradicts itself is refused."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 from simtool.errors import TraceError
 
 if TYPE_CHECKING:
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 
-def open_sound(path: Path) -> Bundle:
-    """Open a bundle and check every invariant, which takes some ms.
+def open_sound(path: Path) -> Trace:
+    """Open a trace and check every invariant, which takes some ms.
 
-    Raises TraceError when it cannot be opened or breaks an invariant. Warnings and notes, as of a bundle whose writer
+    Raises TraceError when it cannot be opened or breaks an invariant. Warnings and notes, as of a trace whose writer
     was stopped, do not matter here: `simtool inspect` lists them.
     """
-    from simtool.trace.checks.check import Severity, check_bundle
-    from simtool.trace.trace import open_bundle
+    from simtool.trace.checks.check import Severity, check_trace
+    from simtool.trace.trace import open_trace
 
-    bundle = open_bundle(path)
-    errors = [finding for finding in check_bundle(bundle) if finding.severity is Severity.ERROR]
+    trace = open_trace(path)
+    errors = [finding for finding in check_trace(trace) if finding.severity is Severity.ERROR]
     if errors:
         first = str(errors[0]).removeprefix(f"{Severity.ERROR}: ")
         count = f"{len(errors)} errors" if len(errors) > 1 else "1 error"
@@ -29,4 +29,4 @@ def open_sound(path: Path) -> Bundle:
             f"{path}: contradicts itself, so no figure from it would hold: {first}; `simtool inspect {path}` shows "
             f"all ({count}); give a sound copy, or make it again"
         )
-    return bundle
+    return trace

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simtool.replay.scenario import Scenario
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 
 #: What the figures of a replay leave out.
@@ -31,7 +31,7 @@ BETWEEN_STEPS = (
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where replayed bundles go: one folder each, named after trace, placement and, where there are several, seed."""
+    """Where replayed traces go: one folder each, named after trace, placement and, where there are several, seed."""
 
     folder: Path
     trace: str
@@ -56,7 +56,7 @@ class Replays:
     lenient: a placement whose costs are unknown is left out and told, not refused.
     """
 
-    source: Bundle
+    source: Trace
     costs: Profile
     base: Scenario
     placements: Sequence[Placement]
@@ -82,15 +82,15 @@ class Replays:
                     done(sum(map(len, lines.values())))
         return {name: found for name, found in lines.items() if found}, list(refused.values())
 
-    def _run(self, served: Bundle, scenario: Scenario, outputs: Outputs | None) -> Line:
-        """Replay once and keep only its line: many seeds are many bundles."""
+    def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> Line:
+        """Replay once and keep only its line: many seeds are many traces."""
         from simtool.replay.replay import replay
 
         replayed = replay(served, self.costs, scenario)
         details = {**replayed.manifest.details, "command": command_line()}
         replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
         if outputs is None:
-            return line_of(replayed.bundle(served.path))
+            return line_of(replayed.trace(served.path))
         path = outputs.path(scenario.placement, scenario.seed)
         return line_of(replayed.save(path, force=outputs.force))
 

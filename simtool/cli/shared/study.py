@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from simtool.profile.profile import Profile
     from simtool.replay.caveats import Caveats
     from simtool.study.runner import PredictorChoice, Setting
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
-Trace = Annotated[Path, typer.Argument(help="The bundle whose requests and outcomes are replayed.")]
+TraceArgument = Annotated[Path, typer.Argument(help="The trace whose requests and outcomes are replayed.")]
 ProfileOption = Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")]
 Concurrencies = Annotated[
     str | None, typer.Option("--concurrency", help="Requests at once, one or several: 1,4,16; default: the trace's.")
@@ -94,19 +94,19 @@ def placements(policies: Sequence[str]) -> list[Placement]:
 
 def open_trace(
     path: Path, profile: Path | None, changes: Sequence[str] = (), predictor: PredictorChoice | None = None
-) -> tuple[Bundle, Profile]:
+) -> tuple[Trace, Profile]:
     """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.runner import controller_of
 
-    bundle = open_sound(path)
-    costs = costs_for(bundle, profile, changes, REFITS)
-    if predictor != "none" and controller_of(bundle, costs, predictor).predictor is None:
+    trace = open_sound(path)
+    costs = costs_for(trace, profile, changes, REFITS)
+    if predictor != "none" and controller_of(trace, costs, predictor).predictor is None:
         whose = f"the {predictor} has no predictor" if predictor else "no predictor"
         console.note(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")
     if any(change.partition("=")[0] == "loop_gap" for change in changes):
         console.note("warning: loop_gap lies between steps, which no figure here counts; replay's whole-run tok/s does")
-    return bundle, costs
+    return trace, costs
 
 
 def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:
@@ -129,7 +129,7 @@ def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | No
 
 
 def settings_of(
-    source: Bundle,
+    source: Trace,
     profile: Profile,
     concurrencies: Sequence[int],
     waves: int | None,
@@ -162,7 +162,7 @@ def basis(settings: Sequence[Setting]) -> str:
     return f"{_STEPS}; {' or '.join(controllers)}; {covered(settings[0])}"
 
 
-def controller(source: Bundle, profile: Profile, predictor: PredictorChoice | None) -> str:
+def controller(source: Trace, profile: Profile, predictor: PredictorChoice | None) -> str:
     """Say whose predictor the controller has, and how replay differs where this is a study's default."""
     from simtool.study.runner import controller_of, default_predictor
 

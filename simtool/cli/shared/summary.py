@@ -1,4 +1,4 @@
-"""The table that commands print about bundles: one line each, its origin first, so that nobody mixes them up."""
+"""The table that commands print about traces: one line each, its origin first, so that nobody mixes them up."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from simtool.cli.shared import console
 if TYPE_CHECKING:
     from simtool.analysis.metrics import Summary
     from simtool.report.terminal.numbers import Number
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class Line:
-    """One bundle in a table. more: facts for machines. open_loop: its requests arrived over time."""
+    """One trace in a table. more: facts for machines. open_loop: its requests arrived over time."""
 
     facts: Mapping[str, str]
     more: Mapping[str, object]
@@ -25,35 +25,35 @@ class Line:
     open_loop: bool
 
 
-def print_summaries(bundles: Sequence[Bundle], *, json: bool) -> None:
-    """Print throughput, TPOT, acceptance, step time, device idle and exposed host work of each bundle."""
-    print_lines([line_of(bundle) for bundle in bundles], json=json)
+def print_summaries(traces: Sequence[Trace], *, json: bool) -> None:
+    """Print throughput, TPOT, acceptance, step time, device idle and exposed host work of each trace."""
+    print_lines([line_of(trace) for trace in traces], json=json)
 
 
-def line_of(bundle: Bundle) -> Line:
-    """Summarise a bundle; a replay's facts say how far its outcomes can be trusted."""
-    from simtool.analysis.metrics import summarise_bundle
+def line_of(trace: Trace) -> Line:
+    """Summarise a trace; a replay's facts say how far its outcomes can be trusted."""
+    from simtool.analysis.metrics import summarise_trace
 
-    manifest = bundle.manifest
-    policy = bundle.placement.name if manifest.placement is not None else "-"
-    facts = {"bundle": bundle.path.name, "origin": manifest.origin, "placement": policy}
+    manifest = trace.manifest
+    policy = trace.placement.name if manifest.placement is not None else "-"
+    facts = {"bundle": trace.path.name, "origin": manifest.origin, "placement": policy}
     more: dict[str, object] = {}
     if manifest.origin == "replayed":
         facts["outcomes"] = str(manifest.details.get("outcomes", "-"))
         names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
         more = {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"seed": manifest.seed, "warnings": manifest.warnings}
-    return Line(facts, more, manifest.warnings, summarise_bundle(bundle), arrived_over_time(bundle))
+    return Line(facts, more, manifest.warnings, summarise_trace(trace), arrived_over_time(trace))
 
 
-def arrived_over_time(bundle: Bundle) -> bool:
+def arrived_over_time(trace: Trace) -> bool:
     """Return whether some request came after the first step began: a closed loop queues them all before it."""
-    arrivals, starts = bundle.table("requests")["arrival_ns"].to_list(), bundle.table("steps")["start_ns"].to_list()
+    arrivals, starts = trace.table("requests")["arrival_ns"].to_list(), trace.table("steps")["start_ns"].to_list()
     return bool(arrivals and starts) and max(arrivals) > min(starts)
 
 
 def print_lines(lines: Sequence[Line], *, json: bool) -> None:
-    """Print a line a bundle; how long requests waited comes in a table of its own, where they arrived over time."""
+    """Print a line a trace; how long requests waited comes in a table of its own, where they arrived over time."""
     from simtool.report.terminal.numbers import NUMBERS, WAITS
 
     if json:

@@ -2,7 +2,7 @@
 
 A machine drifts between speeds, by more than placements differ. Runs made one after another meet different
 machines; runs that alternate step by step meet the same one, so their difference is the placements'. Each run has its
-own slots and KV blocks, and its clock stands still while others have their turn: its bundle reads as if it ran alone.
+own slots and KV blocks, and its clock stands still while others have their turn: its trace reads as if it ran alone.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from simtool.engine.devices.protocol import WorkTiming
 from simtool.step.ops import Lane, Op
 from simtool.step.scheduler import Sequence as Running
-from simtool.trace.trace import BundleWriter
+from simtool.trace.trace import TraceWriter
 from simtool.units import NS_PER_S
 
 _FLUSH_EVERY_NS = 5 * NS_PER_S
@@ -109,10 +109,10 @@ class _OpenOp:
     wait_end_ns: int | None = None
 
 
-class BundleRecorder(Recorder):
-    """Writes a bundle. Flushes between steps every few seconds, so a killed run keeps all but the last of it."""
+class TraceRecorder(Recorder):
+    """Writes a trace. Flushes between steps every few seconds, so a killed run keeps all but the last of it."""
 
-    def __init__(self, now_ns: Callable[[], int], writer: BundleWriter, placement: str, *, greedy: bool = True) -> None:
+    def __init__(self, now_ns: Callable[[], int], writer: TraceWriter, placement: str, *, greedy: bool = True) -> None:
         """`greedy`: each token was the likeliest, so its logits gap counts, and tokens tell what a prune hid."""
         super().__init__(now_ns)
         self.observes_prefill = (_MARGIN,) if greedy else ()

@@ -17,14 +17,14 @@ from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
 from simtool.engine.serving.engine import Prompt, Run, RunResult, queue, run
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.interleave import TurnClock, take_turns
-from simtool.engine.serving.recorder import BundleRecorder, Recorder
+from simtool.engine.serving.recorder import Recorder, TraceRecorder
 from simtool.engine.serving.worker import BlockShape, Worker
 from simtool.errors import UsageError
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.step.scheduler import BlockPool, Scheduler
 from simtool.trace.manifest import Manifest
-from simtool.trace.trace import BundleWriter
+from simtool.trace.trace import TraceWriter
 
 _WARM_UP_TOKENS = 16
 
@@ -116,9 +116,9 @@ class Session:
         details: Mapping[str, object] | None = None,
         progress: Callable[[int], None] = lambda finished: None,
     ) -> RunResult:
-        """Serve the prompts and leave a bundle at `path`. An error or an interrupt leaves it marked incomplete."""
+        """Serve the prompts and leave a trace at `path`. An error or an interrupt leaves it marked incomplete."""
         self.check(plan)
-        with BundleWriter(path, self._manifest(plan, self._whole, details or {}), force=force) as writer:
+        with TraceWriter(path, self._manifest(plan, self._whole, details or {}), force=force) as writer:
             meter = MachineMeter(self.device.pids)
             result = self.run(plan, self._recorder(self.device.now_ns, writer, plan), progress)
             self._close(writer, meter)
@@ -134,7 +134,7 @@ class Session:
     ) -> list[RunResult]:
         """Record several plans step by step in turn, each on an equal share of the device (interleave.py).
 
-        The device's slots and KV blocks are divided; a bundle's concurrency is its share's. A job without a path runs
+        The device's slots and KV blocks are divided; a trace's concurrency is its share's. A job without a path runs
         its turns and keeps nothing. Returns the results in the order of the jobs.
         """
         shares = self._shares(len(jobs))
@@ -143,7 +143,7 @@ class Session:
         names = [path.name for path, _ in jobs if path is not None]
         with ExitStack() as stack:
             meter = MachineMeter(self.device.pids)
-            writers: list[BundleWriter] = []
+            writers: list[TraceWriter] = []
             runs: list[tuple[Run, TurnClock]] = []
             for (path, plan), share in zip(jobs, shares, strict=True):
                 clock = TurnClock(self.device.now_ns)
@@ -151,7 +151,7 @@ class Session:
                 if path is not None:
                     others = [name for name in names if name != path.name]
                     manifest = self._manifest(plan, share, {**(details or {}), "in_turns_with": others})
-                    writers.append(stack.enter_context(BundleWriter(path, manifest, force=force)))
+                    writers.append(stack.enter_context(TraceWriter(path, manifest, force=force)))
                     recorder = self._recorder(clock, writers[-1], plan)
                 on_clock = partial(_on_clock, clock, self.device)
                 worker = self._worker(plan, recorder, share)
@@ -164,10 +164,10 @@ class Session:
                 self._close(writer, meter)
         return results
 
-    def _recorder(self, now_ns: Callable[[], int], writer: BundleWriter, plan: RunPlan) -> BundleRecorder:
-        return BundleRecorder(now_ns, writer, plan.placement.name, greedy=self.spec.sampling.greedy)
+    def _recorder(self, now_ns: Callable[[], int], writer: TraceWriter, plan: RunPlan) -> TraceRecorder:
+        return TraceRecorder(now_ns, writer, plan.placement.name, greedy=self.spec.sampling.greedy)
 
-    def _close(self, writer: BundleWriter, meter: MachineMeter) -> None:
+    def _close(self, writer: TraceWriter, meter: MachineMeter) -> None:
         use = meter.stop()
         machine = use.to_dict() if use else None
         writer.close(details={**writer.manifest.details, "machine": machine, "clock": self.device.clock_facts()})

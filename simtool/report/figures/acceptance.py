@@ -39,7 +39,7 @@ def acceptance(arms: Sequence[Arm]) -> Acceptance | None:
     best: Acceptance | None = None
     known = 0
     for arm in arms:
-        blocks = blocks_of(arm.bundles[0])
+        blocks = blocks_of(arm.traces[0])
         if blocks is not None and int(blocks.offered.sum()) > known:
             known = int(blocks.offered.sum())
             quality, bins = quality_by_position(blocks), reliability_over_positions(blocks)

@@ -45,11 +45,11 @@ class PathStack:
 def path_stack(arm: Arm) -> PathStack | None:
     """Average the critical path over the arm's typical steps; None without events."""
     parts = []
-    for bundle in arm.bundles:
-        full = typical_steps(bundle)
-        if bundle.table("events").is_empty() or full.is_empty():
+    for trace in arm.traces:
+        full = typical_steps(trace)
+        if trace.table("events").is_empty() or full.is_empty():
             return None
-        path = critical_path(full, bundle.table("events"), executors_of(bundle))
+        path = critical_path(full, trace.table("events"), executors_of(trace))
         parts.append((_by_kind(path), full.height))
     steps_in_all = sum(count for _, count in parts)
     totals = pl.concat([frame for frame, _ in parts]).group_by("kind", "exposed").agg(pl.col("ns").sum())

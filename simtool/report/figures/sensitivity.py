@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from simtool.report.figures.style import FAINT, dress
-from simtool.study.sensitivity import Bar, Tornado
+from simtool.study.sensitivity import Bar, Sensitivity
 from simtool.units import NS_PER_US
 
 _ROW_PX = 34
@@ -13,13 +13,13 @@ _MAX_BARS = 16
 _COLOURS = {"free": "#0072B2", "halved": "#56B4E9", "moved": "#E69F00"}
 
 
-def shown_bars(tornado: Tornado) -> list[Bar]:
+def shown_bars(tornado: Sensitivity) -> list[Bar]:
     """Return the bars worth drawing, the largest first: those that change the step by a thousandth at least."""
     telling = [bar for bar in tornado.bars if max(abs(bar.free_ns), abs(bar.moved_ns or 0.0)) >= tornado.step_ns / 1000]
     return telling[:_MAX_BARS]
 
 
-def draw_tornado(tornado: Tornado) -> go.Figure:
+def draw_tornado(tornado: Sensitivity) -> go.Figure:
     """Draw three bars an op."""
     bars = shown_bars(tornado)
     names = [f"{bar.name} ({bar.lane})" for bar in bars]

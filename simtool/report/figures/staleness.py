@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from simtool.analysis.staleness import ALL, LagEffect, Persistence
+from simtool.analysis.staleness import ALL, Persistence, Staleness
 from simtool.report.figures.style import FAINT, dress
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
-def draw_loss(effects: Sequence[LagEffect]) -> go.Figure:
+def draw_loss(effects: Sequence[Staleness]) -> go.Figure:
     """Draw the loss of acceptance length against the lag, one line a prompt kind, with its interval."""
     figure = go.Figure()
     for kind, colour in zip(_kinds(effects), _COLOURS, strict=False):
@@ -37,7 +37,7 @@ def draw_loss(effects: Sequence[LagEffect]) -> go.Figure:
     return figure
 
 
-def draw_by_position(effects: Sequence[LagEffect]) -> go.Figure:
+def draw_by_position(effects: Sequence[Staleness]) -> go.Figure:
     """Draw the share of sequence-steps that accept their k-th draft, one line a lag."""
     figure = go.Figure()
     every = [effect for effect in effects if effect.kind == ALL]
@@ -85,5 +85,5 @@ def draw_persistence(found: Sequence[Persistence]) -> go.Figure:
     return figure
 
 
-def _kinds(effects: Sequence[LagEffect]) -> list[str]:
+def _kinds(effects: Sequence[Staleness]) -> list[str]:
     return list(dict.fromkeys(effect.kind for effect in effects))

@@ -13,7 +13,7 @@ from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.critical_path.spans import typical_steps
 from simtool.report.figures.style import FAINT, WORK_COLOURS, dress, work_kind
 from simtool.step.ops import Lane
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from simtool.units import NS_PER_MS, format_ns
 
 WAIT = "host waits"
@@ -44,19 +44,19 @@ class StepTimeline:
 
 def step_timeline(arm: Arm) -> StepTimeline | None:
     """Pick the arm's step and lay its events out; None when the run holds no event."""
-    bundle = arm.bundles[0]
-    step = representative_step(bundle)
-    events = bundle.table("events").filter(pl.col("step") == step)
+    trace = arm.traces[0]
+    step = representative_step(trace)
+    events = trace.table("events").filter(pl.col("step") == step)
     if step is None or events.is_empty():
         return None
-    start_ns, end_ns = typical_steps(bundle).row(by_predicate=pl.col("step") == step)[1:3]
+    start_ns, end_ns = typical_steps(trace).row(by_predicate=pl.col("step") == step)[1:3]
     bars = [bar for event in events.iter_rows(named=True) for bar in _bars(event, start_ns)]
     return StepTimeline(arm.label, step, end_ns - start_ns, tuple(bars))
 
 
-def representative_step(bundle: Bundle) -> int | None:
+def representative_step(trace: Trace) -> int | None:
     """Return the typical step of median length, among those that prune if most do, else among those that do not."""
-    full = typical_steps(bundle)
+    full = typical_steps(trace)
     if full.is_empty():
         return None
     prunes = 2 * int(full["pruned"].sum()) >= full.height

@@ -1,4 +1,4 @@
-"""From bundles to the page: gathers each figure's info, draws it, and puts it into words."""
+"""From traces to the page: gathers each figure's info, draws it, and puts it into words."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, differences, gather_arms, placement_name
 from simtool.analysis.comparison.verdict import Answer, answer
-from simtool.analysis.metrics import summarise_bundle
+from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import Acceptance, acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
 from simtool.report.figures.path_stack import draw_path_stacks, path_stack
@@ -17,7 +17,7 @@ from simtool.report.page.page import Page, Section, Table
 from simtool.report.page.provenance import sources
 from simtool.report.terminal.numbers import NUMBERS
 from simtool.step.placement import BUILT_IN
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 TITLE = "Where should the verify-length decision sit?"
 _NOTHING_TO_COMPARE = "imported: a profiler's output names no decode step, so there is no throughput to compare"
@@ -30,11 +30,11 @@ STAGES = 5
 
 
 def build_page(
-    bundles: Sequence[Bundle], command: str, baseline: str | None = None, progress: Progress = lambda _done: None
+    traces: Sequence[Trace], command: str, baseline: str | None = None, progress: Progress = lambda _done: None
 ) -> Page:
-    """Compute everything that the page shows from one bundle or more."""
-    bundles = sorted(bundles, key=_reading_order)
-    arms = gather_arms(bundles)
+    """Compute everything that the page shows from one trace or more."""
+    traces = sorted(traces, key=_reading_order)
+    arms = gather_arms(traces)
     decoding = [arm for arm in arms if arm.decodes]
     answers = answer(decoding, baseline=baseline)
     stages: list[Callable[[], list[Section]]] = [
@@ -52,7 +52,7 @@ def build_page(
     details = [
         f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.verdict not in each.headline
     ]
-    return Page(TITLE, headlines, details, _caveats(bundles), sections, sources(arms), command)
+    return Page(TITLE, headlines, details, _caveats(traces), sections, sources(arms), command)
 
 
 def _comparison(answers: Sequence[Answer], arms: Sequence[Arm]) -> Section:
@@ -67,7 +67,7 @@ def _timelines(arms: Sequence[Arm]) -> Section:
     once = _once(arms)
     shown = [timeline for arm in once[:_MAX_TIMELINES] if (timeline := step_timeline(arm)) is not None]
     if not shown:
-        return Section(title, "The bundles hold no events, so no step can be drawn.")
+        return Section(title, "The traces hold no events, so no step can be drawn.")
     text = "The decode step of median length of each placement, live where there is one. Hatched: the host waits."
     if len(once) > _MAX_TIMELINES:
         text += f" The first {_MAX_TIMELINES} of {len(once)} are drawn."
@@ -78,7 +78,7 @@ def _path(arms: Sequence[Arm]) -> Section:
     title = "Where the step's time goes"
     stacks = [stack for arm in arms if (stack := path_stack(arm)) is not None]
     if not stacks:
-        return Section(title, "The bundles hold no events, so the critical path is unknown.")
+        return Section(title, "The traces hold no events, so the critical path is unknown.")
     text = "The chain of work that bounds the step's end; its parts sum to the step. Hatched: the device sat idle."
     return Section(title, text, draw_path_stacks(stacks))
 
@@ -109,7 +109,7 @@ def _prediction(arms: Sequence[Arm]) -> Section:
 
 def _acceptance(info: Acceptance | None) -> list[Section]:
     if info is None:
-        return [Section("Acceptance and confidence", "No bundle holds confidences, so there is nothing to judge.")]
+        return [Section("Acceptance and confidence", "No trace holds confidences, so there is nothing to judge.")]
     told = (
         ""
         if info.autocorrelation is None
@@ -134,7 +134,7 @@ def _acceptance(info: Acceptance | None) -> list[Section]:
 def _numbers(arms: Sequence[Arm]) -> Section:
     rows = []
     for arm in arms:
-        runs = [summarise_bundle(bundle) for bundle in arm.bundles]
+        runs = [summarise_trace(trace) for trace in arm.traces]
         rows.append((arm.label, str(len(runs)), *(number.text(*runs) for number in NUMBERS)))
     table = Table(("arm", "runs", *(number.name for number in NUMBERS)), rows, [arm.origin for arm in arms], wide=True)
     text = (
@@ -144,9 +144,9 @@ def _numbers(arms: Sequence[Arm]) -> Section:
     return Section("The numbers", text, table=table)
 
 
-def _caveats(bundles: Sequence[Bundle]) -> list[str]:
-    found = differences(bundles)
-    machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+def _caveats(traces: Sequence[Trace]) -> list[str]:
+    found = differences(traces)
+    machines = [trace.manifest.details.get("machine") for trace in traces]
     shares = [machine.get("others_share") for machine in machines if isinstance(machine, dict)]
     busy = [share for share in shares if isinstance(share, float) and share > _BUSY_SHARE]
     if busy:
@@ -154,8 +154,8 @@ def _caveats(bundles: Sequence[Bundle]) -> list[str]:
     return found
 
 
-def _reading_order(bundle: Bundle) -> tuple[int, int]:
+def _reading_order(trace: Trace) -> tuple[int, int]:
     """Live before modeled before imported; placements as the built-ins are listed, others after them."""
     names = list(BUILT_IN)
-    name = placement_name(bundle)
-    return list(ORIGIN_WORDS).index(bundle.manifest.origin), names.index(name) if name in names else len(names)
+    name = placement_name(trace)
+    return list(ORIGIN_WORDS).index(trace.manifest.origin), names.index(name) if name in names else len(names)

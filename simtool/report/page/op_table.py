@@ -18,11 +18,11 @@ _MAX_OPS = 40
 
 def op_table(arm: Arm) -> Table | None:
     """Return the ops of the arm's first run, the longest on the path first; None without events."""
-    bundle = arm.bundles[0]
-    steps, events = typical_steps(bundle), bundle.table("events")
+    trace = arm.traces[0]
+    steps, events = typical_steps(trace), trace.table("events")
     if steps.is_empty() or events.is_empty():
         return None
-    means = mean_by_op(critical_path(steps, events, executors_of(bundle))).filter(pl.col("op") != "").head(_MAX_OPS)
+    means = mean_by_op(critical_path(steps, events, executors_of(trace))).filter(pl.col("op") != "").head(_MAX_OPS)
     rows = [
         (row["op"], row["lane"], *("-" if row[name] is None else format_ns(row[name]) for name in _COLUMNS))
         for row in means.iter_rows(named=True)

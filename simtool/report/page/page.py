@@ -108,7 +108,7 @@ def _sentence(text: str) -> str:
 
 def _source_table(sources: Sequence[Source]) -> str:
     heads = ("Arm", "Tokens/s", "95 % interval", "Trace", "Command", "Hardware", "Models", "Notes")
-    rows = [(s.label, s.tokens_per_s, s.error, s.bundle, s.command, s.hardware, s.models, s.notes) for s in sources]
+    rows = [(s.label, s.tokens_per_s, s.error, s.trace, s.command, s.hardware, s.models, s.notes) for s in sources]
     return _table(Table(heads, rows, [source.origin for source in sources]))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, Run
 from simtool.analysis.comparison.compare import Metric, metric_interval, metric_value
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Source:
     origin: str
     tokens_per_s: str
     error: str
-    bundle: str
+    trace: str
     command: str
     hardware: str
     models: str
@@ -27,11 +27,11 @@ class Source:
 
 def sources(arms: Sequence[Arm]) -> list[Source]:
     """Return one row a run, in the order of the arms."""
-    return [_source(arm, run, bundle) for arm in arms for run, bundle in zip(arm.runs, arm.bundles, strict=True)]
+    return [_source(arm, run, trace) for arm in arms for run, trace in zip(arm.runs, arm.traces, strict=True)]
 
 
-def _source(arm: Arm, run: Run, bundle: Bundle) -> Source:
-    manifest = bundle.manifest
+def _source(arm: Arm, run: Run, trace: Trace) -> Source:
+    manifest = trace.manifest
     speed, error = "-", "-"
     if arm.decodes:
         low, high = metric_interval(run, Metric.TOKENS_PER_S)
@@ -42,22 +42,22 @@ def _source(arm: Arm, run: Run, bundle: Bundle) -> Source:
         origin=ORIGIN_WORDS[manifest.origin],
         tokens_per_s=speed,
         error=error,
-        bundle=bundle.path.name,
-        command=_command(bundle),
-        hardware=_hardware(bundle),
+        trace=trace.path.name,
+        command=_command(trace),
+        hardware=_hardware(trace),
         models=names or "not said",
-        notes="; ".join([*_source_notes(bundle), *manifest.warnings]),
+        notes="; ".join([*_source_notes(trace), *manifest.warnings]),
     )
 
 
-def _command(bundle: Bundle) -> str:
-    command = bundle.manifest.details.get("command")
-    return str(command) if command else f"not kept ({bundle.manifest.engine} {bundle.manifest.engine_version})"
+def _command(trace: Trace) -> str:
+    command = trace.manifest.details.get("command")
+    return str(command) if command else f"not kept ({trace.manifest.engine} {trace.manifest.engine_version})"
 
 
-def _hardware(bundle: Bundle) -> str:
+def _hardware(trace: Trace) -> str:
     """The device; for a live run also how much of the machine was left to it, for a replay whose costs it used."""
-    manifest = bundle.manifest
+    manifest = trace.manifest
     machine, profile = manifest.details.get("machine"), manifest.details.get("profile")
     text = f"{manifest.device_name} ({manifest.device})"
     if isinstance(machine, dict):
@@ -68,11 +68,11 @@ def _hardware(bundle: Bundle) -> str:
     return text
 
 
-def _source_notes(bundle: Bundle) -> list[str]:
+def _source_notes(trace: Trace) -> list[str]:
     notes = []
-    source = bundle.manifest.details.get("source")
+    source = trace.manifest.details.get("source")
     if source:
         notes.append(f"replay of {source}")
-    if not bundle.manifest.complete:
+    if not trace.manifest.complete:
         notes.append("incomplete")
     return notes

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from simtool.analysis.fidelity.fidelity import Fidelity, Judged, JudgedPair
 from simtool.report.terminal.tables import TextTable, table
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from simtool.units import format_ns
 
 
@@ -52,7 +52,7 @@ def _sentence(each: JudgedPair) -> str:
     return f"{each.other} gives {size} {more} tokens/s than {each.baseline} ({interval})"
 
 
-def describe(fidelity: Fidelity, live: Sequence[Bundle]) -> list[str]:
+def describe(fidelity: Fidelity, live: Sequence[Trace]) -> list[str]:
     """Say in sentences how far the replay can be trusted, and how quiet the machine was."""
     tokens = (
         f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in step, request, anchor, "
@@ -93,8 +93,8 @@ def _pair_row(each: JudgedPair) -> tuple[str, ...]:
     )
 
 
-def _busy_with_others(bundles: Sequence[Bundle]) -> str:
-    machines = [bundle.manifest.details.get("machine") for bundle in bundles]
+def _busy_with_others(traces: Sequence[Trace]) -> str:
+    machines = [trace.manifest.details.get("machine") for trace in traces]
     shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
     if not shares:
         return "how busy it was with other work is not known here."

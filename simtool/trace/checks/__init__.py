@@ -1,1 +1,1 @@
-"""What must hold in a bundle, one file a table: each yields findings, and says nothing when all is well."""
+"""What must hold in a trace, one file a table: each yields findings, and says nothing when all is well."""

@@ -1,4 +1,4 @@
-"""Does a bundle contradict itself? Every invariant of the trace, checked, with counts and a first example."""
+"""Does a trace contradict itself? Every invariant of the trace, checked, with counts and a first example."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from simtool.trace.checks.rows import check_rows
 from simtool.trace.checks.steps import check_steps
 from simtool.trace.folder import table_files
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
-__all__ = ["Finding", "Severity", "check_bundle"]
+__all__ = ["Finding", "Severity", "check_trace"]
 
 #: The rules, in the order of the tables in the registry.
-_CHECKS: tuple[Callable[[Bundle], Iterator[Finding]], ...] = (
+_CHECKS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (
     check_requests,
     check_steps,
     check_rows,
@@ -27,44 +27,44 @@ _CHECKS: tuple[Callable[[Bundle], Iterator[Finding]], ...] = (
 )
 
 
-def check_bundle(bundle: Bundle) -> list[Finding]:
-    """Return what is wrong with a bundle or worth knowing of it; errors first, then in the order of the tables.
+def check_trace(trace: Trace) -> list[Finding]:
+    """Return what is wrong with a trace or worth knowing of it; errors first, then in the order of the tables.
 
     A table that cannot be read is an error among the findings, and the checks that need it are left out.
     """
-    findings = list(_manifest(bundle))
-    damaged = list(_unreadable(bundle))
+    findings = list(_manifest(trace))
+    damaged = list(_unreadable(trace))
     if damaged:
         return [*damaged, *findings]
     for check in _CHECKS:
-        findings.extend(check(bundle))
+        findings.extend(check(trace))
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 
 
-def _manifest(bundle: Bundle) -> Iterator[Finding]:
-    if not bundle.manifest.complete:
-        yield Finding(Severity.WARNING, "manifest", _incomplete(bundle))
-    for warning in bundle.manifest.warnings:
+def _manifest(trace: Trace) -> Iterator[Finding]:
+    if not trace.manifest.complete:
+        yield Finding(Severity.WARNING, "manifest", _incomplete(trace))
+    for warning in trace.manifest.warnings:
         yield Finding(Severity.WARNING, "manifest", warning)
-    if bundle.manifest.origin != "imported":
+    if trace.manifest.origin != "imported":
         try:
-            _ = bundle.placement
+            _ = trace.placement
         except (TraceError, PlacementError) as error:
             yield Finding(Severity.ERROR, "manifest", str(error))
 
 
-def _incomplete(bundle: Bundle) -> str:
-    if not any(table_files(bundle.path, name) for name in TABLES):
+def _incomplete(trace: Trace) -> str:
+    if not any(table_files(trace.path, name) for name in TABLES):
         return "the writer was stopped before it had written a row; record it again"
     return (
-        "the writer was stopped before its end; the bundle holds all up to its last flush, and of requests still "
+        "the writer was stopped before its end; the trace holds all up to its last flush, and of requests still "
         "running then only their rows"
     )
 
 
-def _unreadable(bundle: Bundle) -> Iterator[Finding]:
+def _unreadable(trace: Trace) -> Iterator[Finding]:
     for name in TABLES:
         try:
-            bundle.table(name)
+            trace.table(name)
         except TraceError as error:
             yield Finding(Severity.ERROR, name, str(error))

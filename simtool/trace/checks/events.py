@@ -8,7 +8,7 @@ import polars as pl
 
 from simtool.step.ops import CATALOGUE, Lane
 from simtool.trace.checks.finding import Finding, Rule, Severity, apply
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _KEY = ("step", "op", "lane", "flow")
 _HOST = pl.col("lane") == Lane.HOST.value
@@ -61,14 +61,14 @@ _DEVICE_RULES = (
 )
 
 
-def check_events(bundle: Bundle) -> Iterator[Finding]:
+def check_events(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `events`; an import has its own op names and no steps, and is held to less."""
-    events = bundle.table("events").sort("lane", "start_ns", "end_ns", "flow")
+    events = trace.table("events").sort("lane", "start_ns", "end_ns", "flow")
     yield from apply(_PLAIN, events, "events", _KEY)
-    if bundle.manifest.origin == "imported":
+    if trace.manifest.origin == "imported":
         return
     yield from apply([_OVERLAP], events, "events", _KEY)
-    steps = bundle.table("steps").select("step", step_start_ns="start_ns", step_end_ns="end_ns")
+    steps = trace.table("steps").select("step", step_start_ns="start_ns", step_end_ns="end_ns")
     view = events.join(steps, on="step", how="left").sort("lane", "start_ns", "end_ns", "flow")
     yield from apply(_RUN, view, "events", _KEY)
     host = view.filter(_HOST)

@@ -10,7 +10,7 @@ import polars as pl
 
 
 class Severity(StrEnum):
-    """error: the bundle contradicts itself. warning: a figure from it needs care. note: worth knowing."""
+    """error: the trace contradicts itself. warning: a figure from it needs care. note: worth knowing."""
 
     ERROR = "error"
     WARNING = "warning"

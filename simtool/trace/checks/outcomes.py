@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, Severity, apply, bad_probabilities, duplicates, outside
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _KEY = ("request_id", "anchor_position")
 
 
-def check_outcomes(bundle: Bundle) -> Iterator[Finding]:
+def check_outcomes(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `outcomes`. With temperature > 0 an outcome is one draw, so agreement is not asked."""
-    outcomes, sl = bundle.table("outcomes"), bundle.manifest.sl
+    outcomes, sl = trace.table("outcomes"), trace.manifest.sl
     rules = [
         outside("source", ("visited", "filled")),
         Rule("match_run is outside 0..SL", ~pl.col("match_run").is_between(0, sl), ("match_run",)),
@@ -23,20 +23,20 @@ def check_outcomes(bundle: Bundle) -> Iterator[Finding]:
     ]
     yield from duplicates(outcomes, "outcomes", (*_KEY, "source"))
     yield from apply(rules, outcomes, "outcomes", (*_KEY, "source"))
-    if not bundle.manifest.sampling.get("temperature"):
-        yield from _agreement(bundle)
-    yield from _coverage(bundle)
+    if not trace.manifest.sampling.get("temperature"):
+        yield from _agreement(trace)
+    yield from _coverage(trace)
 
 
-def _agreement(bundle: Bundle) -> Iterator[Finding]:
+def _agreement(trace: Trace) -> Iterator[Finding]:
     """Accepted is min(prefix_len, match_run), exactly where visited; a filled anchor may differ by rounding.
 
     Where the run could not see the match run, it says nothing: a replay goes by the filled one there.
     """
     for source, severity in (("visited", Severity.ERROR), ("filled", Severity.WARNING)):
-        known = bundle.table("outcomes").filter(pl.col("source") == source).select(*_KEY, "match_run")
+        known = trace.table("outcomes").filter(pl.col("source") == source).select(*_KEY, "match_run")
         known = known.drop_nulls("match_run")
-        view = bundle.table("rows").join(known, on=list(_KEY), how="inner").sort(*_KEY, "step")
+        view = trace.table("rows").join(known, on=list(_KEY), how="inner").sort(*_KEY, "step")
         rule = Rule(
             f"accepted is not min(prefix_len, match_run) of its {source} outcome",
             pl.col("accepted") != pl.min_horizontal("prefix_len", "match_run"),
@@ -46,16 +46,16 @@ def _agreement(bundle: Bundle) -> Iterator[Finding]:
         yield from apply([rule], view, "rows", ("step", *_KEY))
 
 
-def _coverage(bundle: Bundle) -> Iterator[Finding]:
+def _coverage(trace: Trace) -> Iterator[Finding]:
     """Anchors a decode step could start from: every output token but the last."""
-    anchors = bundle.table("requests").select(
+    anchors = trace.table("requests").select(
         "request_id",
         anchor_position=pl.int_ranges(
             pl.col("prompt_tokens"), pl.col("prompt_tokens") + (pl.col("output_tokens") - 1).clip(0), dtype=pl.Int32
         ),
     )
     wanted = anchors.filter(pl.col("anchor_position").list.len() > 0).explode("anchor_position")
-    known = bundle.table("outcomes").filter(pl.col("match_run").is_not_null())
+    known = trace.table("outcomes").filter(pl.col("match_run").is_not_null())
     unknown = wanted.join(known, on=list(_KEY), how="anti").sort(_KEY)
     if unknown.height:
         message = f"anchors of {wanted.height} have no known outcome; a replay must substitute where it needs one"

@@ -8,7 +8,7 @@ import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, apply, duplicates
 from simtool.trace.checks.stamps import check_stamps
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _OUTPUT, _ASKED = pl.col("output_tokens"), pl.col("max_new_tokens")
 _DONE = pl.col("finished_ns").is_not_null()
@@ -43,11 +43,11 @@ _RULES = (
 )
 
 
-def check_requests(bundle: Bundle) -> Iterator[Finding]:
+def check_requests(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `requests`: in each by itself, against its rows, and against the times of the steps."""
-    requests = bundle.table("requests")
-    emitted = bundle.table("rows").group_by("request_id").agg(row_emitted=pl.col("emitted").sum())
+    requests = trace.table("requests")
+    emitted = trace.table("rows").group_by("request_id").agg(row_emitted=pl.col("emitted").sum())
     view = requests.join(emitted, on="request_id", how="left").sort("request_id")
     yield from duplicates(requests, "requests", ("request_id",))
     yield from apply(_RULES, view, "requests", ("request_id",))
-    yield from check_stamps(bundle)
+    yield from check_stamps(trace)

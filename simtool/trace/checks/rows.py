@@ -7,21 +7,21 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, Severity, apply, bad_probabilities, duplicates
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _KEY = ("step", "slot", "request_id")
 
 
-def check_rows(bundle: Bundle) -> Iterator[Finding]:
+def check_rows(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `rows`."""
-    rows = bundle.table("rows")
+    rows = trace.table("rows")
     yield from duplicates(rows, "rows", ("step", "slot"))
     yield from duplicates(rows, "rows", ("step", "request_id"))
-    yield from apply(_count_rules(bundle.manifest.sl), rows, "rows", _KEY)
+    yield from apply(_count_rules(trace.manifest.sl), rows, "rows", _KEY)
     yield from apply(_ANCHOR_RULES, _with_next(rows), "rows", _KEY)
-    links = _with_links(bundle, rows)
+    links = _with_links(trace, rows)
     yield from apply(_LINK_RULES, links, "rows", _KEY)
-    yield from apply([_RUNNING if not bundle.manifest.complete else _ORPHANED], links, "rows", _KEY)
+    yield from apply([_RUNNING if not trace.manifest.complete else _ORPHANED], links, "rows", _KEY)
 
 
 def _count_rules(sl: int) -> list[Rule]:
@@ -65,7 +65,7 @@ _LINK_RULES = (
 
 _NO_REQUEST = pl.col("prompt_tokens").is_null()
 _ORPHANED = Rule("its request is not in requests", _NO_REQUEST, (), Severity.WARNING)
-#: A request is written when it is finished, so in a bundle cut short these are as they should be.
+#: A request is written when it is finished, so in a trace cut short these are as they should be.
 _RUNNING = Rule("rows of requests that were still running when the writer was stopped", _NO_REQUEST, (), Severity.NOTE)
 
 
@@ -74,7 +74,7 @@ def _with_next(rows: pl.DataFrame) -> pl.DataFrame:
     return ordered.with_columns(next_anchor=pl.col("anchor_position").shift(-1).over("request_id")).sort(_KEY)
 
 
-def _with_links(bundle: Bundle, rows: pl.DataFrame) -> pl.DataFrame:
-    kinds = bundle.table("steps").select("step", "kind")
-    requests = bundle.table("requests").select("request_id", "prompt_tokens", "output_tokens")
+def _with_links(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
+    kinds = trace.table("steps").select("step", "kind")
+    requests = trace.table("requests").select("request_id", "prompt_tokens", "output_tokens")
     return rows.join(kinds, on="step", how="left").join(requests, on="request_id", how="left").sort(_KEY)

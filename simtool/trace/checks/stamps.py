@@ -8,7 +8,7 @@ import polars as pl
 
 from simtool.step.ops import Lane
 from simtool.trace.checks.finding import Finding, Rule, Severity, apply
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _KEY = ("request_id",)
 
@@ -72,10 +72,10 @@ _CLOSED = Rule(
 )
 
 
-def check_stamps(bundle: Bundle) -> Iterator[Finding]:
+def check_stamps(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong with the times of requests, against the steps, the rows, and each other."""
-    steps = _with_reads(bundle)
-    view = _with_rows(bundle, _with_prefills(bundle.table("requests"), steps), steps)
+    steps = _with_reads(trace)
+    view = _with_rows(trace, _with_prefills(trace.table("requests"), steps), steps)
     view = view.sort("arrival_ns", "admitted_ns", "request_id").with_columns(
         next_arrival_ns=pl.col("arrival_ns").shift(-1),
         earlier_admitted_ns=pl.col("admitted_ns").cum_max().shift(),
@@ -84,18 +84,18 @@ def check_stamps(bundle: Bundle) -> Iterator[Finding]:
     run = steps.select(run_start_ns=pl.col("start_ns").min(), longest_ns=lengths.max())
     view = view.join(run, how="cross").sort("request_id")
     yield from apply(_RULES, view, "requests", _KEY)
-    if bundle.manifest.details.get("closed_loop") is True:
+    if trace.manifest.details.get("closed_loop") is True:
         yield from apply([_CLOSED], view, "requests", _KEY)
 
 
-def _with_reads(bundle: Bundle) -> pl.DataFrame:
+def _with_reads(trace: Trace) -> pl.DataFrame:
     """Steps in order of time with from_ns, to_ns: when their tokens were on the host.
 
     That is the end of read_tokens, past its wait; of a step without that op, any of its time.
     """
-    reads = bundle.table("events").filter((pl.col("op") == "read_tokens") & (pl.col("lane") == Lane.HOST.value))
+    reads = trace.table("events").filter((pl.col("op") == "read_tokens") & (pl.col("lane") == Lane.HOST.value))
     spans = reads.unique("step", keep="any").select("step", from_ns="wait_end_ns", to_ns="end_ns")
-    steps = bundle.table("steps").join(spans, on="step", how="left")
+    steps = trace.table("steps").join(spans, on="step", how="left")
     return steps.with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), to_ns=pl.coalesce("to_ns", "end_ns")).sort(
         "start_ns", "end_ns"
     )
@@ -115,12 +115,12 @@ def _with_prefills(requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return view.join_asof(begun, left_on="first_token_ns", right_on="at_ns", allow_exact_matches=False).drop("at_ns")
 
 
-def _with_rows(bundle: Bundle, requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def _with_rows(trace: Trace, requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Add first_row_ns and decode_before_ns: the start of the step of its first row, and the end of the decode step
     before that; and last_from_ns, last_to_ns: when the tokens of its last row were on the host.
     """
     spans = (
-        bundle.table("rows").group_by("request_id").agg(first_row=pl.col("step").min(), last_row=pl.col("step").max())
+        trace.table("rows").group_by("request_id").agg(first_row=pl.col("step").min(), last_row=pl.col("step").max())
     )
     decodes = steps.filter(pl.col("kind") == "decode")
     first = decodes.select(first_row="step", first_row_ns="start_ns", decode_before_ns=pl.col("end_ns").shift())

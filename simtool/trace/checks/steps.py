@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, apply, duplicates, outside
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 
 _DECODE = pl.col("kind") == "decode"
 
@@ -44,16 +44,16 @@ _RULES = (
 )
 
 
-def check_steps(bundle: Bundle) -> Iterator[Finding]:
+def check_steps(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `steps`."""
-    steps = bundle.table("steps")
+    steps = trace.table("steps")
     sums = (
-        bundle.table("rows")
+        trace.table("rows")
         .group_by("step")
         .agg(
             row_count=pl.len(),
             widths=(pl.col("prefix_len") + 1).sum(),
-            has_pruned=(pl.col("prefix_len") < bundle.manifest.sl).any(),
+            has_pruned=(pl.col("prefix_len") < trace.manifest.sl).any(),
         )
     )
     view = steps.join(sums, on="step", how="left").sort("step")

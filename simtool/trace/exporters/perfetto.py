@@ -1,4 +1,4 @@
-"""A bundle as Chrome trace JSON, for ui.perfetto.dev and chrome://tracing.
+"""A trace as Chrome trace JSON, for ui.perfetto.dev and chrome://tracing.
 
 Steps and lanes are threads, work is complete slices ("X"), waits nest in the host op that waits, launches are flow
 arrows, batch and validate rows are counters. Times are microseconds from the first event, exact to the nanosecond.
@@ -19,7 +19,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
-from simtool.trace.trace import Bundle
+from simtool.trace.trace import Trace
 from simtool.units import NS_PER_US
 
 _PID = 1
@@ -31,22 +31,22 @@ _CHUNK_EVENTS = 10_000
 Event = dict[str, Any]
 
 
-def export_perfetto(bundle: Bundle, path: Path, *, force: bool = False) -> int:
-    """Write the bundle to `path` (compressed when it ends in .gz) and return how many trace events were written.
+def export_perfetto(trace: Trace, path: Path, *, force: bool = False) -> int:
+    """Write the trace to `path` (compressed when it ends in .gz) and return how many trace events were written.
 
     Its folder is made where there is none. Raises TraceError when the file is there already (without `force`) or the
-    bundle has no event.
+    trace has no event.
     """
     if path.exists() and not force:
         raise TraceError(f"{path}: is there already; choose another name, or overwrite it with --force")
-    if bundle.table("events").is_empty() and bundle.table("steps").is_empty():
-        raise TraceError(f"{bundle.path}: has neither events nor steps; there is nothing to export")
-    origin_ns = _origin_ns(bundle)
+    if trace.table("events").is_empty() and trace.table("steps").is_empty():
+        raise TraceError(f"{trace.path}: has neither events nor steps; there is nothing to export")
+    origin_ns = _origin_ns(trace)
     opener = gzip.open if path.suffix == ".gz" else open
     with _whole(path) as temporary, opener(temporary, "wt", encoding="utf-8") as file:
         count = 0
-        file.write(f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(_about(bundle, origin_ns))}, "traceEvents": [')
-        for chunk in _chunks(trace_events(bundle, origin_ns)):
+        file.write(f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(_about(trace, origin_ns))}, "traceEvents": [')
+        for chunk in _chunks(trace_events(trace, origin_ns)):
             file.write(",\n" if count else "\n")
             file.write(",\n".join(json.dumps(event, separators=(",", ":")) for event in chunk))
             count += len(chunk)
@@ -68,19 +68,19 @@ def _whole(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def trace_events(bundle: Bundle, origin_ns: int) -> Iterator[Event]:
-    """Yield every trace event of a bundle, times in us from origin_ns."""
-    events = bundle.table("events")
+def trace_events(trace: Trace, origin_ns: int) -> Iterator[Event]:
+    """Yield every trace event of a trace, times in us from origin_ns."""
+    events = trace.table("events")
     tracks = events.with_columns(tid=pl.Series(_tracks(events), dtype=pl.Int64))
-    yield from _names(bundle, sorted(tracks["tid"].unique()))
-    yield from _steps(bundle.table("steps"), origin_ns)
+    yield from _names(trace, sorted(tracks["tid"].unique()))
+    yield from _steps(trace.table("steps"), origin_ns)
     for event in tracks.iter_rows(named=True):
         yield from _work(event, origin_ns)
     yield from _arrows(tracks, origin_ns)
 
 
-def _names(bundle: Bundle, tids: Iterable[int]) -> Iterator[Event]:
-    manifest = bundle.manifest
+def _names(trace: Trace, tids: Iterable[int]) -> Iterator[Event]:
+    manifest = trace.manifest
     names = {_STEPS_TID: "steps"}
     for lane, first in _LANE_TIDS.items():
         names |= {
@@ -89,7 +89,7 @@ def _names(bundle: Bundle, tids: Iterable[int]) -> Iterator[Event]:
             if tid // 10 * 10 == first
         }
     yield _meta(
-        "process_name", 0, name=f"{bundle.path.name}: {manifest.origin}, {manifest.engine}, {manifest.device_name}"
+        "process_name", 0, name=f"{trace.path.name}: {manifest.origin}, {manifest.engine}, {manifest.device_name}"
     )
     for tid, name in names.items():
         yield _meta("thread_name", tid, name=name)
@@ -159,13 +159,13 @@ def _us(duration_ns: int) -> float:
     return duration_ns / NS_PER_US
 
 
-def _origin_ns(bundle: Bundle) -> int:
-    starts = [bundle.table(name)["start_ns"].min() for name in ("events", "steps")]
+def _origin_ns(trace: Trace) -> int:
+    starts = [trace.table(name)["start_ns"].min() for name in ("events", "steps")]
     return min(start for start in starts if isinstance(start, int))
 
 
-def _about(bundle: Bundle, origin_ns: int) -> Event:
-    m = bundle.manifest
+def _about(trace: Trace, origin_ns: int) -> Event:
+    m = trace.manifest
     return {"origin": m.origin, "engine": m.engine, "device": m.device_name, "clock": m.clock, "zero_at_ns": origin_ns}
 
 

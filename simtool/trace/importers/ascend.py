@@ -1,4 +1,4 @@
-"""A torch_npu profiler folder -> a bundle.
+"""A torch_npu profiler folder -> a trace.
 
 `trace_view.json` holds the timeline: the process "Ascend Hardware" has a thread a stream, the process "CANN" has the
 host's calls, and both name a launch by `connection_id`. Without it `kernel_details.csv` still gives the kernels of

@@ -33,7 +33,7 @@ def import_path(path: Path, lanes: Mapping[str, Lane] = NO_LANES) -> Imported:
 
 
 def import_requests(trace: RequestTrace) -> Imported:
-    """Turn a request trace into a bundle's `requests`: arrivals and lengths, none of them served."""
+    """Turn a request trace into a trace's `requests`: arrivals and lengths, none of them served."""
     frame = make_frame(
         TABLES["requests"],
         {

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 
 from simtool.trace.manifest import Manifest
-from simtool.trace.trace import Bundle, write_bundle
+from simtool.trace.trace import Trace, write_trace
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Imported:
     manifest: Manifest
     frames: Mapping[str, pl.DataFrame]
 
-    def write(self, path: Path, *, force: bool = False) -> Bundle:
-        """Write it as a bundle and return the bundle opened."""
-        return write_bundle(path, self.manifest, self.frames, force=force)
+    def write(self, path: Path, *, force: bool = False) -> Trace:
+        """Write it as a trace and return the trace opened."""
+        return write_trace(path, self.manifest, self.frames, force=force)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""torch.profiler (Kineto) JSON -> a bundle. Kernels, copies and runtime calls are kept; see mapping.py for the map.
+"""torch.profiler (Kineto) JSON -> a trace. Kernels, copies and runtime calls are kept; see mapping.py for the map.
 
 Kineto gives a runtime call and the device work that it launched the same `correlation`. A graph launch and all its
 kernels share one. `ts` counts microseconds from `baseTimeNanoseconds`; older

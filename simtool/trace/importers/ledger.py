@@ -20,7 +20,7 @@ class Ledger:
         self.first.setdefault(reason, str(example)[:120])
 
     def drop(self, what: str, count: int = 1) -> None:
-        """Count sound input that the bundle has no place for."""
+        """Count sound input that the trace has no place for."""
         if count:
             self.dropped[what] += count
 

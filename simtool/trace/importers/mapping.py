@@ -1,6 +1,6 @@
 """Foreign host calls and device work -> the `events` table, with every choice of the mapping told.
 
-The bundle's four lanes are one host thread and three streams. A foreign trace may have more of each, so:
+The trace's four lanes are one host thread and three streams. A foreign trace may have more of each, so:
 - host is the one thread that launches most device work, without other threads and without calls inside another call;
 - a stream goes to one lane whole: to `copy` or `prepare` when it only copies (mostly to, or from, the host), else to
   `compute`. The caller may say otherwise for any stream. Streams that share a lane may overlap: that is counted;

@@ -5,17 +5,17 @@ import pytest
 
 from simtool.analysis.critical_path.critical_path import critical_path
 from simtool.analysis.critical_path.pieces import Pieces, make_pieces
-from simtool.trace.trace import BundleWriter, open_bundle
+from simtool.trace.trace import TraceWriter, open_trace
 from tests.analysis.critical_path.test_path_arrays import check
 from tests.replay.synthetic import STREAMS
-from tests.synthetic import EXECUTORS, make_bundle
+from tests.synthetic import EXECUTORS, make_trace
 
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
-    bundle = make_bundle(tmp_path_factory.mktemp("toy") / "toy", "lag")
+    trace = make_trace(tmp_path_factory.mktemp("toy") / "toy", "lag")
     outlasting = pl.when((pl.col("lane") != "host") & (pl.col("flow") % 7 == 0)).then(9_000_000).otherwise(0)
-    return bundle.table("steps"), bundle.table("events").with_columns(pl.col("end_ns") + outlasting)
+    return trace.table("steps"), trace.table("events").with_columns(pl.col("end_ns") + outlasting)
 
 
 @pytest.mark.parametrize("size", [1, 50, 333])
@@ -46,13 +46,13 @@ def test_the_order_of_rows_does_not_matter(tables):
     assert found.ops.equals(critical_path(steps, events, STREAMS).ops)
 
 
-def test_a_bundle_that_was_never_closed(tmp_path):
-    bundle = make_bundle(tmp_path / "whole", "lag-overlap")
-    writer = BundleWriter(tmp_path / "killed", bundle.manifest)
+def test_a_trace_that_was_never_closed(tmp_path):
+    trace = make_trace(tmp_path / "whole", "lag-overlap")
+    writer = TraceWriter(tmp_path / "killed", trace.manifest)
     for name in ("steps", "events"):
-        writer.append(name, bundle.table(name).filter(pl.col("step") < 9).to_dict(as_series=False))
+        writer.append(name, trace.table(name).filter(pl.col("step") < 9).to_dict(as_series=False))
         writer.flush()
-    killed = open_bundle(tmp_path / "killed")
+    killed = open_trace(tmp_path / "killed")
     assert not killed.manifest.complete
     check(killed.table("steps"), killed.table("events"), EXECUTORS)
 

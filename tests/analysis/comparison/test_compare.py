@@ -10,7 +10,7 @@ from simtool.analysis.comparison.arms import Arm, Run, differences, gather_arms
 from simtool.analysis.comparison.compare import Metric, block_length, compare
 from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import replace_table
-from tests.synthetic import make_bundle
+from tests.synthetic import make_trace
 
 
 def _run(step_ms: float, rng: np.random.Generator, steps: int = 200) -> Run:
@@ -99,29 +99,29 @@ def test_blocks_grow_with_autocorrelation():
 
 
 @pytest.fixture(scope="module")
-def bundles(tmp_path_factory):
+def traces(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bundles")
     return [
-        make_bundle(folder / "static", "static", origin="live"),
-        make_bundle(folder / "static-2", "static", origin="live", noise_seed=1),
-        make_bundle(folder / "lag", "lag", origin="replayed"),
+        make_trace(folder / "static", "static", origin="live"),
+        make_trace(folder / "static-2", "static", origin="live", noise_seed=1),
+        make_trace(folder / "lag", "lag", origin="replayed"),
     ]
 
 
-def test_arms_keep_live_and_modeled_apart(bundles):
-    assert [(arm.label, len(arm.runs)) for arm in gather_arms(bundles)] == [("static (live)", 2), ("lag (modeled)", 1)]
+def test_arms_keep_live_and_modeled_apart(traces):
+    assert [(arm.label, len(arm.runs)) for arm in gather_arms(traces)] == [("static (live)", 2), ("lag (modeled)", 1)]
 
 
-def test_what_varies_is_in_the_label(bundles, tmp_path):
-    wide = make_bundle(tmp_path / "wide", "static", concurrency=5)
-    assert [arm.label for arm in gather_arms([bundles[0], wide])] == [
+def test_what_varies_is_in_the_label(traces, tmp_path):
+    wide = make_trace(tmp_path / "wide", "static", concurrency=5)
+    assert [arm.label for arm in gather_arms([traces[0], wide])] == [
         "static (live), concurrency 3",
         "static (live), concurrency 5",
     ]
 
 
-def test_a_controller_told_another_draft_time_is_another_arm(bundles, tmp_path):
-    lag = bundles[2]
+def test_a_controller_told_another_draft_time_is_another_arm(traces, tmp_path):
+    lag = traces[2]
     told = dataclasses.replace(lag.manifest, controller={**lag.manifest.controller, "draft_ms": 6.0})
     arms = gather_arms([lag, dataclasses.replace(lag, manifest=told)])
     assert [arm.label for arm in arms] == [
@@ -129,25 +129,25 @@ def test_a_controller_told_another_draft_time_is_another_arm(bundles, tmp_path):
     ]
 
 
-def test_a_name_with_two_orders_is_two_arms_and_a_finding(bundles, tmp_path):
+def test_a_name_with_two_orders_is_two_arms_and_a_finding(traces, tmp_path):
     other = dataclasses.replace(BUILT_IN["lag-overlap"], name="lag")
     older = dataclasses.replace(BUILT_IN["lag"], lag_steps=2)
     impostors = [
-        make_bundle(tmp_path / str(at), placement, origin="replayed") for at, placement in enumerate((other, older))
+        make_trace(tmp_path / str(at), placement, origin="replayed") for at, placement in enumerate((other, older))
     ]
-    arms = gather_arms([bundles[2], *impostors])
+    arms = gather_arms([traces[2], *impostors])
     assert [len(arm.runs) for arm in arms] == [1, 1, 1]
     assert {arm.placement for arm in arms} == {"lag"}
     assert len({arm.name for arm in arms}) == 3
     assert arms[2].name.endswith("at lag 2")
-    (finding,) = differences([bundles[2], *impostors])
+    (finding,) = differences([traces[2], *impostors])
     assert finding.startswith("lag: placement order differs: ")
-    assert all(f"{arm.name.removeprefix('lag, order ')} in {arm.bundles[0].path.name}" in finding for arm in arms)
+    assert all(f"{arm.name.removeprefix('lag, order ')} in {arm.traces[0].path.name}" in finding for arm in arms)
 
 
 def _at_costs(path, placement, *changes):
     profile = {"name": "p", "sources": {}, "changes": changes, "bundles": []}
-    return make_bundle(path, placement, origin="replayed", details={"profile": profile})
+    return make_trace(path, placement, origin="replayed", details={"profile": profile})
 
 
 def test_a_what_if_is_an_arm_of_its_own_and_in_the_claims_sentence(tmp_path):
@@ -173,25 +173,25 @@ def test_repetitions_that_are_not_used_are_said():
     assert compare(named, named).unused == ()
 
 
-def test_alike_bundles_have_no_differences(bundles):
-    assert differences(bundles) == []
+def test_alike_traces_have_no_differences(traces):
+    assert differences(traces) == []
 
 
-def test_greedy_outputs_that_differ_are_found(bundles, tmp_path):
-    broken = make_bundle(tmp_path / "broken", "lag")
+def test_greedy_outputs_that_differ_are_found(traces, tmp_path):
+    broken = make_trace(tmp_path / "broken", "lag")
     requests = broken.table("requests").with_columns(pl.lit([1, 2], dtype=pl.List(pl.Int32)).alias("output_ids"))
-    found = differences([bundles[0], replace_table(broken, "requests", requests)])
+    found = differences([traces[0], replace_table(broken, "requests", requests)])
     assert len(found) == 1
-    assert found[0].startswith(f"6 greedy outputs of {broken.path} differ from those of {bundles[0].path}; first r0")
+    assert found[0].startswith(f"6 greedy outputs of {broken.path} differ from those of {traces[0].path}; first r0")
 
 
-def test_other_models_are_found(bundles):
-    models = {**bundles[1].manifest.models, "target": {"id": "other", "sha256": "1"}}
-    manifest = dataclasses.replace(bundles[1].manifest, models=models, complete=False)
-    other = dataclasses.replace(bundles[1], manifest=manifest)
-    target, incomplete = differences([bundles[0], other])
+def test_other_models_are_found(traces):
+    models = {**traces[1].manifest.models, "target": {"id": "other", "sha256": "1"}}
+    manifest = dataclasses.replace(traces[1].manifest, models=models, complete=False)
+    other = dataclasses.replace(traces[1], manifest=manifest)
+    target, incomplete = differences([traces[0], other])
     assert target.startswith("target differs: ")
-    assert target.endswith(f"in {bundles[0].path.name}; other (1) in {other.path.name}")
+    assert target.endswith(f"in {traces[0].path.name}; other (1) in {other.path.name}")
     assert incomplete == f"{other.path} is incomplete"
 
 

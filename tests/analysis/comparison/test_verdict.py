@@ -59,7 +59,5 @@ def test_groups_are_answered_apart():
 def test_the_baseline_can_be_chosen():
     arms = [_arm("this-step", [10, 10.1]), _arm("lag", [11, 11.1])]
     assert answer(arms, baseline="lag")[0].baseline.placement == "lag"
-    with pytest.raises(
-        UsageError, match="--baseline is 'best'; expected a placement among the bundles: lag, this-step"
-    ):
+    with pytest.raises(UsageError, match="--baseline is 'best'; expected a placement among the traces: lag, this-step"):
         answer(arms, baseline="best")

@@ -6,7 +6,7 @@ import pytest
 from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
 from simtool.step.placement import BUILT_IN
 from simtool.trace.schema import TABLES
-from tests.synthetic import EXECUTORS, make_bundle
+from tests.synthetic import EXECUTORS, make_trace
 
 
 def _steps(*spans):
@@ -127,9 +127,9 @@ def test_a_host_only_import_and_unknown_ops():
 
 @pytest.mark.parametrize("name", list(BUILT_IN))
 def test_parts_fill_every_step_exactly(name, tmp_path):
-    bundle = make_bundle(tmp_path / name, name)
-    steps = bundle.table("steps")
-    result = critical_path(steps, bundle.table("events"), EXECUTORS)
+    trace = make_trace(tmp_path / name, name)
+    steps = trace.table("steps")
+    result = critical_path(steps, trace.table("events"), EXECUTORS)
     for step, start, end in steps.select("step", "start_ns", "end_ns").iter_rows():
         of_step = result.segments.filter(pl.col("step") == step)
         assert of_step["start_ns"].to_list() == [start, *of_step["end_ns"].to_list()[:-1]]
@@ -140,9 +140,9 @@ def test_parts_fill_every_step_exactly(name, tmp_path):
 def test_lag_hides_the_decision_that_this_step_exposes(tmp_path):
     exposed = {}
     for name in ("this-step", "lag"):
-        bundle = make_bundle(tmp_path / name, name)
-        decode = bundle.table("steps").filter(pl.col("kind") == "decode")
-        means = mean_by_op(critical_path(decode, bundle.table("events"), EXECUTORS))
+        trace = make_trace(tmp_path / name, name)
+        decode = trace.table("steps").filter(pl.col("kind") == "decode")
+        means = mean_by_op(critical_path(decode, trace.table("events"), EXECUTORS))
         exposed[name] = means.row(by_predicate=(pl.col("op") == "decide"), named=True)
     assert exposed["this-step"]["exposed_ns"] == exposed["this-step"]["duration_ns"]
     assert exposed["lag"]["exposed_ns"] == 0

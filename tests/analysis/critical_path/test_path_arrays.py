@@ -13,8 +13,8 @@ from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN
 from simtool.trace.schema import TABLES
 from tests.analysis.critical_path.stepwise import stepwise
-from tests.replay.synthetic import ONE_DEVICE, STREAMS, profile_of, random_costs, random_work, source_bundle
-from tests.synthetic import EXECUTORS, make_bundle
+from tests.replay.synthetic import ONE_DEVICE, STREAMS, profile_of, random_costs, random_work, source_trace
+from tests.synthetic import EXECUTORS, make_trace
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
 
@@ -34,7 +34,7 @@ def check(steps, events, executors):
 @pytest.mark.parametrize("seed", range(4))
 def test_replays_with_random_costs(tmp_path, seed, executors):
     """Many costs are zero, so that work ties, starts before its launch returns, and outlasts its step."""
-    source = source_bundle(tmp_path / "source", random_work(seed, 3, 5))
+    source = source_trace(tmp_path / "source", random_work(seed, 3, 5))
     placement = [*BUILT_IN.values(), legal_orders(1).placements[seed * 11]][seed * 2 % 7]
     tables = replay(source, profile_of(random_costs(seed), executors), Scenario(placement, 2, CONTROLLER)).tables
     check(tables["steps"], tables["events"], executors)
@@ -42,20 +42,20 @@ def test_replays_with_random_costs(tmp_path, seed, executors):
 
 @pytest.mark.parametrize("name", list(BUILT_IN))
 def test_toy_runs(tmp_path, name):
-    bundle = make_bundle(tmp_path / name, name)
-    check(bundle.table("steps"), bundle.table("events"), EXECUTORS)
+    trace = make_trace(tmp_path / name, name)
+    check(trace.table("steps"), trace.table("events"), EXECUTORS)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_shuffled_times(tmp_path, seed):
     """Events moved and stretched at random: work carried over steps, host ops that overlap, steps cut short."""
     draw = random.Random(seed)
-    bundle = make_bundle(tmp_path / "toy", "lag")
-    events = bundle.table("events")
+    trace = make_trace(tmp_path / "toy", "lag")
+    events = trace.table("events")
     longer = [draw.choice((0, 0, 0, 40_000, 3_000_000)) for _ in range(events.height)]
     device = pl.col("lane") != "host"
     moved = events.with_columns(end_ns=pl.col("end_ns") + pl.when(device).then(pl.Series(longer)).otherwise(0))
-    check(bundle.table("steps"), moved, STREAMS)
+    check(trace.table("steps"), moved, STREAMS)
 
 
 def test_no_events_is_one_gap():

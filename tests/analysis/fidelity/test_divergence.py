@@ -19,9 +19,9 @@ from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import open_bundle, write_bundle
+from simtool.trace.trace import open_trace, write_trace
 from tests.engine import golden
-from tests.engine.serving import random_prompts, requests
+from tests.engine.small_runs import random_prompts, requests
 from tests.replay.synthetic import constant_costs, profile_of
 
 NAME = "dspark_b7"
@@ -34,44 +34,44 @@ def filled(tmp_path_factory):
     device = TimedDevice(runner, same_durations(1_000), VirtualClock(tick_ns=7), one_executor=True)
     path = tmp_path_factory.mktemp("parting") / "static-0"
     Session(device, spec).record(path, RunPlan(requests(random_prompts(8, [5, 9, 4]), 12), BUILT_IN["static"]))
-    bundle, filler = open_bundle(path), Filler(runner._target, runner._draft, 7)
-    return add_filled(bundle, {name: filler.fill(*ids) for name, *ids in unfilled_requests(bundle)})
+    trace, filler = open_trace(path), Filler(runner._target, runner._draft, 7)
+    return add_filled(trace, {name: filler.fill(*ids) for name, *ids in unfilled_requests(trace)})
 
 
 @pytest.fixture(scope="module")
 def replayed(filled):
     profile = profile_of(constant_costs(pre=10, duration=50))
-    return replay(filled, profile, Scenario(BUILT_IN["static"], 2)).bundle(filled.path)
+    return replay(filled, profile, Scenario(BUILT_IN["static"], 2)).trace(filled.path)
 
 
-def changed(bundle, tmp_path, **tables):
-    """A copy of a bundle with some tables replaced."""
-    frames = {name: tables.get(name, bundle.table(name)) for name in TABLES}
-    return write_bundle(tmp_path / bundle.path.name, bundle.manifest, frames, force=True)
+def changed(trace, tmp_path, **tables):
+    """A copy of a trace with some tables replaced."""
+    frames = {name: tables.get(name, trace.table(name)) for name in TABLES}
+    return write_trace(tmp_path / trace.path.name, trace.manifest, frames, force=True)
 
 
-def miscounted(bundle, tmp_path):
+def miscounted(trace, tmp_path):
     """A copy whose first row that rejected a draft claims to have accepted it; and that row."""
-    rows = bundle.table("rows").with_row_index("at")
+    rows = trace.table("rows").with_row_index("at")
     row = rows.filter(pl.col("accepted") < pl.col("prefix_len")).row(0, named=True)
     more = pl.when(pl.col("at") == row["at"]).then(pl.col("accepted") + 1).otherwise(pl.col("accepted"))
-    return changed(bundle, tmp_path, rows=rows.with_columns(accepted=more.cast(pl.Int32)).drop("at")), row
+    return changed(trace, tmp_path, rows=rows.with_columns(accepted=more.cast(pl.Int32)).drop("at")), row
 
 
-def other_token(bundle, tmp_path, place, margin=None):
+def other_token(trace, tmp_path, place, margin=None):
     """A copy in which request r01 chose another token at a place of its output, by that margin."""
-    table = bundle.table("requests").to_dicts()
+    table = trace.table("requests").to_dicts()
     r01 = next(row for row in table if row["request_id"] == "r01")
     r01["output_ids"][place] = (r01["output_ids"][place] + 1) % 8
     if margin is not None:
         r01["output_margin"][place] = margin
     frame = pl.DataFrame(table, schema=TABLES["requests"].polars_schema)
-    return changed(bundle, tmp_path, requests=frame), r01["prompt_tokens"] + place
+    return changed(trace, tmp_path, requests=frame), r01["prompt_tokens"] + place
 
 
-def with_margin(bundle, tmp_path, value):
-    margins = bundle.table("outcomes").with_columns(draft_margin=pl.lit(value, dtype=pl.Float32))
-    return changed(bundle, tmp_path, outcomes=margins)
+def with_margin(trace, tmp_path, value):
+    margins = trace.table("outcomes").with_columns(draft_margin=pl.lit(value, dtype=pl.Float32))
+    return changed(trace, tmp_path, outcomes=margins)
 
 
 def test_a_run_and_its_replay_do_not_part(filled, replayed):
@@ -139,13 +139,13 @@ def test_fill_shows_where_it_disagrees_with_the_run(filled, tmp_path):
 
 
 def test_without_gaps_nothing_is_claimed(filled, replayed, tmp_path):
-    """Bundles from before gaps were kept, or of another engine."""
+    """Traces from before gaps were kept, or of another engine."""
 
-    def bare(bundle, name):
-        table = bundle.table("requests").with_columns(
+    def bare(trace, name):
+        table = trace.table("requests").with_columns(
             output_margin=pl.lit(None, TABLES["requests"].polars_schema["output_margin"])
         )
-        return changed(bundle, tmp_path / name, requests=table)
+        return changed(trace, tmp_path / name, requests=table)
 
     live, _ = other_token(bare(filled, "a"), tmp_path / "b", 5)
     found = str(first_difference(live, bare(replayed, "c")))

@@ -8,18 +8,18 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
-from tests.replay.synthetic import constant_costs, profile_of, random_work, source_bundle
+from tests.replay.synthetic import constant_costs, profile_of, random_work, source_trace
 
 PRUNES = ControllerSettings(LinearPredictor(0.0, 1.0, 0.0))
 
 
 @pytest.fixture
 def replayed(tmp_path):
-    source = source_bundle(tmp_path / "s", random_work(3, 6, 7))
+    source = source_trace(tmp_path / "s", random_work(3, 6, 7))
 
     def run(placement, pre=10, controller=PRUNES):
         scenario = Scenario(BUILT_IN[placement], 2, controller)
-        return replay(source, profile_of(constant_costs(pre=pre, duration=50)), scenario).bundle(tmp_path / placement)
+        return replay(source, profile_of(constant_costs(pre=pre, duration=50)), scenario).trace(tmp_path / placement)
 
     return run
 

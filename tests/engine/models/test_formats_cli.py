@@ -13,7 +13,7 @@ from simtool.cli.main import run
 from simtool.engine.models.checkpoint import load_target
 from simtool.engine.models.draft import DraftConfig, DraftModel
 from simtool.engine.outcomes.reference import target_only
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 
 VOCAB, HIDDEN, TAPS = 23, 32, (0, 2)
 PROMPTS = [[1, 2, 3], [5, 4, 3, 2, 1, 7, 8], [9] * 12, [20, 11]]
@@ -87,19 +87,19 @@ def test_record_replay_and_report(name, target, tmp_path, capsys):
     recorded = str(tmp_path / "recorded")
     command = ["record", *models, "--prompt-ids", str(prompts), "--policy", policy, "--outcomes", "full"]
     assert run([*command, "--out", recorded]) == 0
-    bundle = open_bundle(Path(recorded))
+    trace = open_trace(Path(recorded))
     loaded = load_target(target, torch.float64)
-    assert bundle.table("requests").sort("request_id")["output_ids"].to_list() == [
+    assert trace.table("requests").sort("request_id")["output_ids"].to_list() == [
         target_only(loaded, prompt, 9, frozenset({21})) for prompt in PROMPTS
     ]
-    assert (bundle.manifest.sl, bundle.manifest.algorithm) == (5, ALGORITHMS[name])
-    assert not bundle.manifest.warnings
+    assert (trace.manifest.sl, trace.manifest.algorithm) == (5, ALGORITHMS[name])
+    assert not trace.manifest.warnings
     capsys.readouterr()
     assert run(["inspect", recorded]) == 0
     assert run(["replay", recorded, "--policy", policy, "--out", str(tmp_path / "again"), "--json"]) == 0
-    replayed = open_bundle(tmp_path / "again" / f"recorded-{policy}")
+    replayed = open_trace(tmp_path / "again" / f"recorded-{policy}")
     same = ["step", "request_id", "anchor_position", "prefix_len", "accepted", "emitted"]
-    assert replayed.table("rows").select(same).equals(bundle.table("rows").select(same))
+    assert replayed.table("rows").select(same).equals(trace.table("rows").select(same))
     assert run(["report", recorded, str(replayed.path), "--out", str(tmp_path / "page.html")]) == 0
     assert (tmp_path / "page.html").stat().st_size > 0
 

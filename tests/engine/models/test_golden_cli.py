@@ -1,4 +1,4 @@
-"""The golden cases through the command line, on the real device process, read back from the bundle."""
+"""The golden cases through the command line, on the real device process, read back from the trace."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from simtool.cli.main import run
-from simtool.trace.checks.check import Severity, check_bundle
-from simtool.trace.trace import open_bundle
+from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.trace import open_trace
 from tests.engine import golden
 
 
@@ -24,13 +24,13 @@ def test_every_step_of_the_reference_is_in_the_rows_table(name, tmp_path, capsys
     options = ["--target", str(folder / "target"), "--draft", str(folder / "draft"), "--prompt-ids", str(prompts)]
     assert run(["record", *options, "--policy", "static", "--dtype", "float32", "--out", str(tmp_path / "b")]) == 0
     assert f"{len(cases)} prompts of" in capsys.readouterr().err
-    bundle = open_bundle(tmp_path / "b")
-    assert bundle.manifest.complete
-    assert {finding.severity for finding in check_bundle(bundle)} <= {Severity.NOTE}  # anchors not visited
-    assert bundle.manifest.sl == len(cases[0]["steps"][0]["draft"])
-    outputs = bundle.table("requests").sort("request_id")["output_ids"].to_list()
+    trace = open_trace(tmp_path / "b")
+    assert trace.manifest.complete
+    assert {finding.severity for finding in check_trace(trace)} <= {Severity.NOTE}  # anchors not visited
+    assert trace.manifest.sl == len(cases[0]["steps"][0]["draft"])
+    outputs = trace.table("requests").sort("request_id")["output_ids"].to_list()
     assert outputs == [case["output"] for case in cases]
-    rows = bundle.table("rows")
+    rows = trace.table("rows")
     for i, case in enumerate(cases):
         ours = rows.filter(request_id=f"r{i:04d}").sort("step").to_dicts()
         # the z-lab reference records no round that lacks room for a whole block, so its list may be shorter
@@ -39,7 +39,7 @@ def test_every_step_of_the_reference_is_in_the_rows_table(name, tmp_path, capsys
             assert row["anchor_position"] == step["start"]
             assert row["draft_tokens"] == step["draft"]
             assert row["accepted"] == step["accepted"]
-            assert row["prefix_len"] == bundle.manifest.sl
+            assert row["prefix_len"] == trace.manifest.sl
             if step.get("confidence_logits") is None:
                 assert row["confidence"] == row["draft_prob"]
             else:

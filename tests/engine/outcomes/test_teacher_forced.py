@@ -10,9 +10,10 @@ from simtool.engine.outcomes.teacher_forced import Filler
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
-from simtool.trace.trace import open_bundle
-from tests.engine import golden, serving
-from tests.engine.serving import PLACEMENTS, random_prompts, requests, runner
+from simtool.trace.trace import open_trace
+from tests.engine import golden
+from tests.engine import small_runs as serving
+from tests.engine.small_runs import PLACEMENTS, random_prompts, requests, runner
 
 PRUNING = ControllerSettings(LinearPredictor(1.0, 0.1, 0.0))
 
@@ -75,14 +76,14 @@ def test_filled_and_visited_outcomes_of_a_pruned_run_agree(tmp_path):
     prompts = requests(random_prompts(8, [5, 9, 4, 12]), 10)
     Session(device, spec).record(tmp_path / "b", RunPlan(prompts, PLACEMENTS["lag"], PRUNING))
     target, draft = models("dspark_b7")
-    filler, bundle = Filler(target, draft, 7), open_bundle(tmp_path / "b")
-    todo = unfilled_requests(bundle)
+    filler, trace = Filler(target, draft, 7), open_trace(tmp_path / "b")
+    todo = unfilled_requests(trace)
     assert len(todo) == 4
     for chunk in (todo[:1], todo[1:]):
-        bundle = add_filled(bundle, {name: filler.fill(prompt, output) for name, prompt, output in chunk})
-        assert len(unfilled_requests(bundle)) == (3 if chunk == todo[:1] else 0)
-    report = FillReport.of(bundle)
-    assert bundle.table("steps")["pruned"].any()
+        trace = add_filled(trace, {name: filler.fill(prompt, output) for name, prompt, output in chunk})
+        assert len(unfilled_requests(trace)) == (3 if chunk == todo[:1] else 0)
+    report = FillReport.of(trace)
+    assert trace.table("steps")["pruned"].any()
     assert (report.anchors, report.filled, report.disagreeing) == (40, 40, 0)
-    assert report.both == bundle.table("outcomes").filter(source="visited").drop_nulls("match_run").height > 0
+    assert report.both == trace.table("outcomes").filter(source="visited").drop_nulls("match_run").height > 0
     assert report.confidence_gap < 1e-6

@@ -21,7 +21,7 @@ from simtool.step.scheduler import BlockPool, Scheduler
 from tests.engine import golden
 from tests.engine.driving import generate
 from tests.engine.recomputing import RecomputingCapture
-from tests.engine.serving import Keeping
+from tests.engine.small_runs import Keeping
 
 TOKENS = 24
 

@@ -13,8 +13,9 @@ from simtool.engine.devices.cpu.device import CpuDevice
 from simtool.engine.outcomes.reference import DenseSequence
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from tests.engine import golden, serving
-from tests.engine.serving import DECIDING, PLACEMENTS, full, ragged, random_prompts, reference, requests, serve, zero
+from tests.engine import golden
+from tests.engine import small_runs as serving
+from tests.engine.small_runs import DECIDING, PLACEMENTS, full, ragged, random_prompts, reference, requests, serve, zero
 
 SLOTS, CONTEXT, TOKENS = 32, 48, 10
 #: Lengths on both sides of every block boundary up to 20 tokens, for blocks of 1, 4 and 7.

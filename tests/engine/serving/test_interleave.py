@@ -9,8 +9,8 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import Lane
 from simtool.step.placement import BUILT_IN
-from simtool.trace.checks.check import Severity, check_bundle
-from simtool.trace.trace import open_bundle
+from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.trace import open_trace
 from tests.engine import golden
 
 
@@ -30,7 +30,7 @@ def test_a_clock_stands_still_outside_its_turns():
     assert clock() == start + 10
 
 
-def test_runs_in_turn_emit_what_each_would_alone_and_leave_clean_bundles(tmp_path):
+def test_runs_in_turn_emit_what_each_would_alone_and_leave_clean_traces(tmp_path):
     cases = golden.cases("dspark_b7")
     prompts = [Prompt(f"r{i}", tuple(c["prompt"]), len(c["output"]), key=i) for i, c in enumerate(cases)]
     spec = golden.spec("dspark_b7", slots=9)
@@ -41,11 +41,11 @@ def test_runs_in_turn_emit_what_each_would_alone_and_leave_clean_bundles(tmp_pat
     jobs = [(tmp_path / arm, RunPlan(prompts, BUILT_IN[arm], controller)) for arm in arms]
     in_turn = session.record_in_turns(jobs)
     for (path, plan), result in zip(jobs, in_turn, strict=True):
-        bundle = open_bundle(path)
+        trace = open_trace(path)
         assert [result.output_ids[p.request_id] for p in prompts] == [c["output"] for c in cases]
-        assert [f for f in check_bundle(bundle) if f.severity is not Severity.NOTE] == []
-        assert bundle.manifest.concurrency == 3
-        assert bundle.manifest.details["in_turns_with"] == [arm for arm in arms if arm != path.name]
+        assert [f for f in check_trace(trace) if f.severity is not Severity.NOTE] == []
+        assert trace.manifest.concurrency == 3
+        assert trace.manifest.details["in_turns_with"] == [arm for arm in arms if arm != path.name]
         alone = Session(device, golden.spec("dspark_b7", slots=3)).run(plan)
         assert alone.steps == result.steps
 

@@ -20,7 +20,7 @@ from simtool.engine.serving.losslessness import sampling_bias
 from simtool.step.controller import ControllerSettings, LinearPredictor, prefix_lengths
 from simtool.step.placement import BUILT_IN
 from tests.engine import golden
-from tests.engine.serving import runner
+from tests.engine.small_runs import runner
 
 TOO_UNLIKELY = 1e-3
 REQUESTS, TOKENS, DRAFTS, PROMPT = 2_000, 4, 3, (1, 2, 3, 4)

@@ -10,9 +10,9 @@ from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import Lane
 from simtool.step.order_search import legal_orders
 from simtool.step.placement import load_placement
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 from tests.engine import golden
-from tests.engine.serving import random_prompts, reference, requests, runner, serve
+from tests.engine.small_runs import random_prompts, reference, requests, runner, serve
 
 NAME = "dspark_b7"
 SPEC = golden.spec(NAME)
@@ -27,11 +27,11 @@ def test_a_placement_file_is_recorded_in_its_order(tmp_path):
     Session(TimedDevice(runner(SPEC), same_durations(1_000)), SPEC).record(
         tmp_path / "live", RunPlan(requests(PROMPTS, TOKENS), placement, PRUNING)
     )
-    bundle = open_bundle(tmp_path / "live")
-    assert bundle.placement == placement
-    steps = bundle.table("steps").filter(kind="decode")
+    trace = open_trace(tmp_path / "live")
+    assert trace.placement == placement
+    steps = trace.table("steps").filter(kind="decode")
     assert steps["pruned"].any()
-    events = bundle.table("events").filter(lane=Lane.HOST.value).sort("start_ns")
+    events = trace.table("events").filter(lane=Lane.HOST.value).sort("start_ns")
     for step, pruned in steps.select("step", "pruned").iter_rows():
         ran = events.filter(step=step)["op"].to_list()
         assert ran == [op.name for op in placement.ops(pruned=pruned)]

@@ -13,10 +13,11 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import CATALOGUE
-from simtool.trace.checks.check import Severity, check_bundle
-from simtool.trace.trace import open_bundle
-from tests.engine import golden, serving
-from tests.engine.serving import PLACEMENTS, random_prompts, reference, requests, runner
+from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.trace import open_trace
+from tests.engine import golden
+from tests.engine import small_runs as serving
+from tests.engine.small_runs import PLACEMENTS, random_prompts, reference, requests, runner
 
 NAME, N, TOKENS = "dspark_b7", 7, 14
 SPEC = golden.spec(NAME, slots=3, dtype="float64")
@@ -27,21 +28,21 @@ CONTROLLER = ControllerSettings(LinearPredictor(1.0, 0.1, 0.0))
 def record(path, placement, spec=SPEC, **durations):
     device = TimedDevice(runner(spec), {**same_durations(2_000), **durations}, VirtualClock(tick_ns=50))
     Session(device, spec).record(path, RunPlan(requests(PROMPTS, TOKENS), PLACEMENTS[placement], CONTROLLER))
-    return open_bundle(path)
+    return open_trace(path)
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory):
+def trace(tmp_path_factory):
     return record(tmp_path_factory.mktemp("recorder") / "b", "lag-overlap")
 
 
-def test_a_recording_breaks_no_invariant(bundle):
-    assert [f for f in check_bundle(bundle) if f.severity != Severity.NOTE] == []
+def test_a_recording_breaks_no_invariant(trace):
+    assert [f for f in check_trace(trace) if f.severity != Severity.NOTE] == []
 
 
-def test_host_ops_tile_the_step(bundle):
-    host = bundle.table("events").filter(lane="host").sort("step", "flow")
-    for step, start_ns, end_ns in bundle.table("steps").select("step", "start_ns", "end_ns").iter_rows():
+def test_host_ops_tile_the_step(trace):
+    host = trace.table("events").filter(lane="host").sort("step", "flow")
+    for step, start_ns, end_ns in trace.table("steps").select("step", "start_ns", "end_ns").iter_rows():
         ops = host.filter(step=step)
         assert ops["start_ns"].to_list() == [start_ns, *ops["end_ns"].to_list()[:-1]]
         assert ops["end_ns"][-1] == end_ns
@@ -50,29 +51,29 @@ def test_host_ops_tile_the_step(bundle):
 def test_every_device_work_is_there_once_even_what_ends_after_its_step(tmp_path):
     """Reading confidence last leaves its copy unfinished at the step's end when nothing waits for it."""
     found = record(tmp_path / "b", "static", context_kv=1_000).table("events").filter(pl.col("lane") != "host")
-    host = open_bundle(tmp_path / "b").table("events").filter(lane="host")
+    host = open_trace(tmp_path / "b").table("events").filter(lane="host")
     expected = sum(len(CATALOGUE[op].works) for op in host["op"])
     assert len(found) == expected
     assert not found.select("step", "flow", "op").is_duplicated().any()
 
 
-def test_requests_tell_prompt_output_and_times_in_order(bundle):
-    table = bundle.table("requests").sort("request_id")
+def test_requests_tell_prompt_output_and_times_in_order(trace):
+    table = trace.table("requests").sort("request_id")
     assert table["prompt_ids"].to_list() == [list(prompt) for prompt in PROMPTS]
     assert table["output_ids"].to_list() == [reference(NAME, prompt, TOKENS) for prompt in PROMPTS]
     times = table.select("arrival_ns", "admitted_ns", "first_token_ns", "finished_ns")
     assert all(list(row) == sorted(row) for row in times.iter_rows())
 
 
-def test_visited_outcomes_are_the_references(bundle):
+def test_visited_outcomes_are_the_references(trace):
     """Confidence and match run of each visited anchor, pruned or not; null only where the output ends too soon."""
     target, draft = serving._target(NAME), runner(SPEC)._draft
     unknown = 0
     for i, prompt in enumerate(PROMPTS):
         _, steps = speculative(target, draft, prompt, TOKENS + 20, N)
         truth = {step.start: step for step in steps}
-        outcomes = bundle.table("outcomes").filter(request_id=f"r{i:02d}").to_dicts()
-        rows = bundle.table("rows").filter(request_id=f"r{i:02d}")
+        outcomes = trace.table("outcomes").filter(request_id=f"r{i:02d}").to_dicts()
+        rows = trace.table("rows").filter(request_id=f"r{i:02d}")
         assert [o["anchor_position"] for o in outcomes] == rows["anchor_position"].sort().to_list()
         for outcome in outcomes:
             unknown += outcome["match_run"] is None
@@ -107,15 +108,15 @@ def test_a_failure_leaves_what_was_recorded_marked_incomplete(tmp_path):
     device = Failing(runner(SPEC), same_durations(2_000))
     with pytest.raises(DeviceError, match="gone"):
         Session(device, SPEC).record(tmp_path / "b", RunPlan(requests(PROMPTS, TOKENS), PLACEMENTS["static"]))
-    found = open_bundle(tmp_path / "b")
+    found = open_trace(tmp_path / "b")
     assert not found.manifest.complete
     assert found.manifest.warnings == ["stopped by DeviceError: the device is gone"]
 
 
-def test_every_output_token_has_the_targets_gap(bundle):
+def test_every_output_token_has_the_targets_gap(trace):
     """Prefill's token and decoded ones, whatever was pruned; as the target alone, asked once, has them."""
     target = serving._target(NAME)
-    for prompt, row in zip(PROMPTS, bundle.table("requests").sort("request_id").iter_rows(named=True), strict=True):
+    for prompt, row in zip(PROMPTS, trace.table("requests").sort("request_id").iter_rows(named=True), strict=True):
         tokens = torch.tensor([*prompt, *row["output_ids"]])
         hidden, _ = target(tokens, torch.arange(len(tokens)), DenseSequence())
         best = target.logits(hidden[len(prompt) - 1 : -1]).topk(2).values

@@ -11,7 +11,7 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 from tests.engine import golden
 
 ENDED = 1  # admitted together with others, and gone before it holds a slot in any row
@@ -25,7 +25,7 @@ def record(path, concurrency):
     device.info = dataclasses.replace(device.info, eos_token_ids=(cases[ENDED]["output"][0],))
     prompts = [Prompt(f"r{i}", tuple(case["prompt"]), 12, key=i) for i, case in enumerate(cases)]
     Session(device, spec).record(path, RunPlan(prompts, BUILT_IN["static"]))
-    return open_bundle(path)
+    return open_trace(path)
 
 
 def test_a_request_that_ends_at_its_first_token_keeps_its_place_in_the_queue(tmp_path):
@@ -35,7 +35,7 @@ def test_a_request_that_ends_at_its_first_token_keeps_its_place_in_the_queue(tmp
     assert f"r{ENDED}" not in source.table("rows")["request_id"].to_list()
     profile = calibrate([source], name="test", command="test", created="2026-01-01")
     for live, concurrency in ((source, 3), (other, 2)):
-        replayed = replay(source, profile, Scenario(BUILT_IN["static"], concurrency)).bundle(tmp_path / "replayed")
+        replayed = replay(source, profile, Scenario(BUILT_IN["static"], concurrency)).trace(tmp_path / "replayed")
         rows, wrong = mismatches(live, replayed)
         assert rows > 0
         assert wrong == 0

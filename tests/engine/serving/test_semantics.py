@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 import torch
 
-from simtool.analysis.metrics import summarise_bundle
+from simtool.analysis.metrics import summarise_trace
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.runner.sampling import verify_greedy
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import CapacityError, UsageError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 from tests.engine import golden
-from tests.engine.serving import (
+from tests.engine.small_runs import (
     DECIDING,
     PLACEMENTS,
     full,
@@ -108,18 +108,18 @@ def test_padding_is_never_accepted():
     assert verdict.accepted.tolist() == [0, 1, 3]
 
 
-def bundle_of(path, placement, controller, prompts=PROMPTS, tokens=12):
+def trace_of(path, placement, controller, prompts=PROMPTS, tokens=12):
     device = TimedDevice(runner(SPEC), same_durations(1_000))
     Session(device, SPEC).record(path, RunPlan(requests(prompts, tokens), PLACEMENTS[placement], controller))
-    return open_bundle(path)
+    return open_trace(path)
 
 
 def test_metrics_count_offered_drafts_only(tmp_path):
-    rows = bundle_of(tmp_path / "some", "this-step", ControllerSettings(LinearPredictor(1.0, 0.1, 0.0))).table("rows")
-    summary = summarise_bundle(open_bundle(tmp_path / "some"))
+    rows = trace_of(tmp_path / "some", "this-step", ControllerSettings(LinearPredictor(1.0, 0.1, 0.0))).table("rows")
+    summary = summarise_trace(open_trace(tmp_path / "some"))
     assert 0 < rows["prefix_len"].sum() < N * len(rows)
     assert summary.acceptance_rate == rows["accepted"].sum() / rows["prefix_len"].sum()
-    nothing = summarise_bundle(bundle_of(tmp_path / "none", "this-step", DEAR))
+    nothing = summarise_trace(trace_of(tmp_path / "none", "this-step", DEAR))
     assert (nothing.offered, nothing.accepted, nothing.acceptance_rate) == (0, 0, None)
     assert nothing.acceptance_length == 1
 

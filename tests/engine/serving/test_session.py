@@ -12,10 +12,10 @@ from simtool.engine.serving.session import RunPlan, Session, identity
 from simtool.errors import TraceError, UsageError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
-from simtool.trace.checks.check import Severity, check_bundle
-from simtool.trace.trace import open_bundle
+from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.trace import open_trace
 from tests.engine import golden
-from tests.engine.serving import random_prompts, reference, requests, runner
+from tests.engine.small_runs import random_prompts, reference, requests, runner
 
 SPEC = golden.spec("dspark_b7", slots=2, dtype="float64")
 PROMPTS = random_prompts(8, [5, 9, 4])
@@ -29,7 +29,7 @@ def open_session(spec=SPEC, **options) -> Session:
 def test_the_manifest_says_what_was_run(tmp_path):
     session = open_session()
     session.record(tmp_path / "b", RunPlan(requests(PROMPTS, 6), BUILT_IN["lag"], CONTROLLER), details={"command": "x"})
-    manifest = open_bundle(tmp_path / "b").manifest
+    manifest = open_trace(tmp_path / "b").manifest
     assert (manifest.origin, manifest.algorithm, manifest.sl, manifest.block_width) == ("live", "dspark", 7, 7)
     assert (manifest.concurrency, manifest.seed, manifest.device) == (2, 4, "timed")
     assert manifest.placement == BUILT_IN["lag"].to_dict()
@@ -49,7 +49,7 @@ def test_the_manifest_says_what_was_run(tmp_path):
 def test_another_block_length_is_warned_about(tmp_path):
     session = open_session(golden.spec("dspark_b7", slots=2, drafts=5))
     session.record(tmp_path / "b", RunPlan(requests(PROMPTS, 6), BUILT_IN["static"]))
-    (warning,) = open_bundle(tmp_path / "b").manifest.warnings
+    (warning,) = open_trace(tmp_path / "b").manifest.warnings
     assert warning.startswith("SL 5 differs from the drafter's trained block of 7")
 
 
@@ -95,9 +95,9 @@ def test_who_arrives_first_is_served_first_however_the_prompts_are_listed(tmp_pa
     assert facts["a"].finished_ns < facts["b"].arrival_ns
     session.record(tmp_path / "closed", RunPlan(requests(PROMPTS, 3), BUILT_IN["static"]))
     for name in ("open", "closed"):
-        bundle = open_bundle(tmp_path / name)
-        assert bundle.manifest.details["closed_loop"] == (name == "closed")
-        assert all(finding.severity is Severity.NOTE for finding in check_bundle(bundle))
+        trace = open_trace(tmp_path / name)
+        assert trace.manifest.details["closed_loop"] == (name == "closed")
+        assert all(finding.severity is Severity.NOTE for finding in check_trace(trace))
 
 
 def test_an_arrival_while_the_first_are_queued_is_stamped_behind_them(tmp_path):
@@ -106,16 +106,16 @@ def test_an_arrival_while_the_first_are_queued_is_stamped_behind_them(tmp_path):
     facts = session.record(tmp_path / "open", RunPlan(prompts, BUILT_IN["static"])).requests
     stamps = [facts[name].arrival_ns for name in "abc"]
     assert stamps == sorted(stamps)
-    assert all(finding.severity is Severity.NOTE for finding in check_bundle(open_bundle(tmp_path / "open")))
+    assert all(finding.severity is Severity.NOTE for finding in check_trace(open_trace(tmp_path / "open")))
 
 
-def test_a_bundle_is_replaced_only_when_told_to(tmp_path):
+def test_a_trace_is_replaced_only_when_told_to(tmp_path):
     session, plan = open_session(), RunPlan(requests(PROMPTS, 3), BUILT_IN["static"])
     session.record(tmp_path / "b", plan)
-    with pytest.raises(TraceError, match="holds a bundle already"):
+    with pytest.raises(TraceError, match="holds a trace already"):
         session.record(tmp_path / "b", plan)
     session.record(tmp_path / "b", RunPlan(requests(PROMPTS[:1], 3), BUILT_IN["lag"]), force=True)
-    assert open_bundle(tmp_path / "b").table("requests").height == 1
+    assert open_trace(tmp_path / "b").table("requests").height == 1
 
 
 @pytest.mark.parametrize(

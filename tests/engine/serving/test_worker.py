@@ -9,9 +9,9 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import PREFILL_ORDER
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 from tests.engine import golden
-from tests.engine.serving import PLACEMENTS, random_prompts, requests, runner
+from tests.engine.small_runs import PLACEMENTS, random_prompts, requests, runner
 
 SPEC = golden.spec("dspark_b7", slots=3)
 #: Some steps prune and some do not.
@@ -20,18 +20,18 @@ CONTROLLER = ControllerSettings(LinearPredictor(1.0, 0.1, 0.0))
 
 @pytest.fixture(scope="module", params=PLACEMENTS)
 def recorded(request, tmp_path_factory):
-    """A bundle of one placement on streams of their own, uploads slower than kernels so that every wait shows."""
+    """A trace of one placement on streams of their own, uploads slower than kernels so that every wait shows."""
     durations = {**same_durations(3_000), "build_query": 50_000, "build_dense": 90_000, "build_varlen": 70_000}
     device = TimedDevice(runner(SPEC), durations, VirtualClock(tick_ns=100))
     plan = RunPlan(requests(random_prompts(8, [5, 9, 4, 12, 7]), 12), PLACEMENTS[request.param], CONTROLLER)
     path = tmp_path_factory.mktemp("worker") / "bundle"
     Session(device, SPEC).record(path, plan)
-    return open_bundle(path)
+    return open_trace(path)
 
 
-def steps_of(bundle):
-    for step, kind, pruned in bundle.table("steps").select("step", "kind", "pruned").iter_rows():
-        events = bundle.table("events").filter(step=step)
+def steps_of(trace):
+    for step, kind, pruned in trace.table("steps").select("step", "kind", "pruned").iter_rows():
+        events = trace.table("events").filter(step=step)
         yield kind, pruned, events.filter(lane="host").sort("flow"), events.filter(~(events["lane"] == "host"))
 
 
@@ -100,6 +100,6 @@ def test_the_silent_and_the_writing_recorder_block_the_host_equally_often(tmp_pa
             session.run(plan)
         counts.append((device.waits, device.works))
     assert counts[0] == counts[1]
-    found = open_bundle(tmp_path / "bundle")  # what is observed rides on a read that is made anyway
+    found = open_trace(tmp_path / "bundle")  # what is observed rides on a read that is made anyway
     assert found.table("requests")["output_margin"].null_count() == 0
     assert found.table("outcomes").height > 0

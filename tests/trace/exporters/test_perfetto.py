@@ -12,21 +12,20 @@ from simtool.trace.exporters import perfetto
 from simtool.trace.exporters.perfetto import export_perfetto
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Bundle, write_bundle
-
-from .small import columns_of, small_manifest, small_tables
+from simtool.trace.trace import Trace, write_trace
+from tests.trace.small import columns_of, small_manifest, small_tables
 
 Events = list[dict[str, Any]]
 
 
 @pytest.fixture
-def bundle(tmp_path: Path) -> Bundle:
+def trace(tmp_path: Path) -> Trace:
     frames = {name: make_frame(TABLES[name], columns) for name, columns in small_tables().items()}
-    return write_bundle(tmp_path / "run", small_manifest(), frames)
+    return write_trace(tmp_path / "run", small_manifest(), frames)
 
 
-def _exported(bundle: Bundle, path: Path) -> Events:
-    count = export_perfetto(bundle, path)
+def _exported(trace: Trace, path: Path) -> Events:
+    count = export_perfetto(trace, path)
     events: Events = json.loads(path.read_text())["traceEvents"]
     assert len(events) == count
     return events
@@ -40,19 +39,19 @@ def _ns(us: float) -> int:
     return round(us * 1000)
 
 
-def test_every_event_is_a_slice_on_its_lane(bundle: Bundle, tmp_path: Path) -> None:
-    events = _exported(bundle, tmp_path / "t.json")
+def test_every_event_is_a_slice_on_its_lane(trace: Trace, tmp_path: Path) -> None:
+    events = _exported(trace, tmp_path / "t.json")
     threads = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert sorted(threads.values()) == ["compute", "copy", "host", "steps"]
     slices = [e for e in _of(events, "X") if threads[e["tid"]] != "steps" and e["name"] != "wait"]
     got = sorted(
         (e["args"]["step"], e["name"], threads[e["tid"]], _ns(e["ts"]), _ns(e["ts"] + e["dur"])) for e in slices
     )
-    assert got == sorted(bundle.table("events").select("step", "op", "lane", "start_ns", "end_ns").iter_rows())
+    assert got == sorted(trace.table("events").select("step", "op", "lane", "start_ns", "end_ns").iter_rows())
 
 
-def test_steps_counters_and_waits(bundle: Bundle, tmp_path: Path) -> None:
-    events = _exported(bundle, tmp_path / "t.json")
+def test_steps_counters_and_waits(trace: Trace, tmp_path: Path) -> None:
+    events = _exported(trace, tmp_path / "t.json")
     steps = [e for e in _of(events, "X") if e["tid"] == 1]
     assert [(e["name"], _ns(e["ts"]), e["args"]["batch"]) for e in steps] == [
         ("prefill 0", 0, 2),
@@ -66,8 +65,8 @@ def test_steps_counters_and_waits(bundle: Bundle, tmp_path: Path) -> None:
     assert [(_ns(e["ts"]), _ns(e["dur"])) for e in waits] == [(30, 65), (130, 65), (230, 65), (330, 65)]
 
 
-def test_arrows_run_from_each_launch_to_its_work(bundle: Bundle, tmp_path: Path) -> None:
-    events = _exported(bundle, tmp_path / "t.json")
+def test_arrows_run_from_each_launch_to_its_work(trace: Trace, tmp_path: Path) -> None:
+    events = _exported(trace, tmp_path / "t.json")
     starts = {e["id"]: e for e in _of(events, "s")}
     ends = {e["id"]: e for e in _of(events, "f")}
     assert starts.keys() == ends.keys()
@@ -88,8 +87,8 @@ def test_times_stay_exact_far_from_zero(tmp_path: Path) -> None:
         (0, "b", "compute", start + 3_600_000_000_123, start + 3_600_000_000_124, 2, 0),
     ]
     frames = {"events": make_frame(TABLES["events"], columns_of(names, rows))}
-    bundle = write_bundle(tmp_path / "run", small_manifest(), frames)
-    first, second = _of(_exported(bundle, tmp_path / "t.json"), "X")
+    trace = write_trace(tmp_path / "run", small_manifest(), frames)
+    first, second = _of(_exported(trace, tmp_path / "t.json"), "X")
     assert (_ns(first["ts"]), _ns(first["dur"])) == (0, 7)
     assert (_ns(second["ts"]), _ns(second["dur"])) == (3_600_000_000_123, 1)
 
@@ -98,8 +97,8 @@ def test_overlapping_work_of_a_lane_gets_tracks_of_its_own(tmp_path: Path) -> No
     spans = [(0, 10), (2, 6), (4, 8), (6, 9), (10, 12)]
     rows = [(0, f"k{i}", "compute", start, end, i, 0) for i, (start, end) in enumerate(spans)]
     frames = {"events": make_frame(TABLES["events"], columns_of("step op lane start_ns end_ns flow bytes", rows))}
-    bundle = write_bundle(tmp_path / "run", small_manifest(origin="imported", placement=None), frames)
-    slices = _of(_exported(bundle, tmp_path / "t.json"), "X")
+    trace = write_trace(tmp_path / "run", small_manifest(origin="imported", placement=None), frames)
+    slices = _of(_exported(trace, tmp_path / "t.json"), "X")
     for a in slices:
         for b in slices:
             if a is not b and a["tid"] == b["tid"]:
@@ -107,33 +106,33 @@ def test_overlapping_work_of_a_lane_gets_tracks_of_its_own(tmp_path: Path) -> No
     assert len({e["tid"] for e in slices}) == 3
 
 
-def test_chunks_join_into_one_document(bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = _exported(bundle, tmp_path / "whole.json")
+def test_chunks_join_into_one_document(trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _exported(trace, tmp_path / "whole.json")
     monkeypatch.setattr(perfetto, "_CHUNK_EVENTS", 3)
-    assert _exported(bundle, tmp_path / "chunked.json") == whole
+    assert _exported(trace, tmp_path / "chunked.json") == whole
 
 
-def test_gz_force_and_nothing_to_export(bundle: Bundle, tmp_path: Path) -> None:
+def test_gz_force_and_nothing_to_export(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "t.json.gz"
-    export_perfetto(bundle, path)
+    export_perfetto(trace, path)
     assert json.loads(gzip.decompress(path.read_bytes()))["otherData"]["origin"] == "live"
     with pytest.raises(TraceError, match="--force"):
-        export_perfetto(bundle, path)
-    export_perfetto(bundle, path, force=True)
+        export_perfetto(trace, path)
+    export_perfetto(trace, path, force=True)
     with pytest.raises(TraceError, match="nothing to export"):
-        export_perfetto(write_bundle(tmp_path / "empty", small_manifest(), {}), tmp_path / "e.json")
+        export_perfetto(write_trace(tmp_path / "empty", small_manifest(), {}), tmp_path / "e.json")
 
 
 def test_a_missing_folder_is_made_and_half_a_file_is_not_left(
-    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trace: Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert _exported(bundle, tmp_path / "new" / "deep" / "t.json")
+    assert _exported(trace, tmp_path / "new" / "deep" / "t.json")
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device", "a name of no interest")
 
     monkeypatch.setattr(perfetto, "_chunks", fail)
     with pytest.raises(OSError, match="No space left") as caught:
-        export_perfetto(bundle, tmp_path / "full" / "t.json")
+        export_perfetto(trace, tmp_path / "full" / "t.json")
     assert caught.value.filename == str(tmp_path / "full" / "t.json")
     assert list((tmp_path / "full").iterdir()) == []

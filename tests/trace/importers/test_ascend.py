@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from simtool.errors import TraceError
-from simtool.trace.checks.check import check_bundle
+from simtool.trace.checks.check import check_trace
 from simtool.trace.importers.ascend import read_ascend
 
 _SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
@@ -91,7 +91,7 @@ def test_the_timeline_is_mapped_and_linked(tmp_path: Path) -> None:
         "communication operators, which span several streams": 1,
     }
     assert imported.manifest.device == "npu"
-    assert {f.table for f in check_bundle(imported.write(tmp_path / "bundle"))} == {"manifest"}
+    assert {f.table for f in check_trace(imported.write(tmp_path / "bundle"))} == {"manifest"}
 
 
 @pytest.mark.parametrize("view", [None, _VIEW[:3]], ids=["no timeline", "a timeline without work"])
@@ -132,7 +132,7 @@ def test_real_samples(tmp_path: Path) -> None:
     whole = read_ascend(_SAMPLES / "ascend_msinsight_level1_rank0")
     assert whole.manifest.details["kernel_details"] == {"kernels": 187, "found_in_timeline": 187}
     assert whole.manifest.details["device_work_without_launch"] == 0
-    assert {f.table for f in check_bundle(whole.write(tmp_path / "whole"))} <= {"manifest"}
+    assert {f.table for f in check_trace(whole.write(tmp_path / "whole"))} <= {"manifest"}
     kernels = read_ascend(_SAMPLES / "ascend_msinsight_st_qwen3_rank0")
     assert kernels.frames["events"].height == 2448
     assert kernels.manifest.details["rejected"] == {}

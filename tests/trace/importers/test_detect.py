@@ -7,19 +7,19 @@ import pytest
 
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
-from simtool.trace.checks.check import check_bundle
+from simtool.trace.checks.check import check_trace
 from simtool.trace.importers.detect import import_path
 
 
-def test_a_request_trace_becomes_a_bundle_of_requests(tmp_path: Path) -> None:
+def test_a_request_trace_becomes_a_trace_of_requests(tmp_path: Path) -> None:
     path = tmp_path / "conversation.jsonl"
     path.write_text('{"timestamp": 3, "input_length": 10, "output_length": 4}\n{"timestamp": 5}\n')
-    bundle = import_path(path).write(tmp_path / "bundle")
-    (request,) = bundle.table("requests").to_dicts()
+    trace = import_path(path).write(tmp_path / "bundle")
+    (request,) = trace.table("requests").to_dicts()
     assert (request["prompt_tokens"], request["output_tokens"], request["max_new_tokens"]) == (10, 0, 4)
     assert request["admitted_ns"] is None
-    assert bundle.manifest.engine == "mooncake request trace"
-    (finding,) = check_bundle(bundle)
+    assert trace.manifest.engine == "mooncake request trace"
+    (finding,) = check_trace(trace)
     assert finding.message.startswith("1 rejected: a length is no whole number")
     with pytest.raises(TraceError, match="no streams"):
         import_path(path, {"stream 1": Lane.COPY})

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from simtool.errors import TraceError
 from simtool.step.ops import Lane
-from simtool.trace.checks.check import check_bundle
+from simtool.trace.checks.check import check_trace
 from simtool.trace.importers.imported import Imported
 from simtool.trace.importers.kineto import read_kineto
-from simtool.trace.trace import open_bundle
+from simtool.trace.trace import open_trace
 
 _SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
 
@@ -104,9 +104,9 @@ def test_the_manifest_says_what_was_done(imported: Imported) -> None:
     assert manifest.warnings == []
 
 
-def test_it_writes_a_bundle_that_passes_its_checks(imported: Imported, tmp_path: Path) -> None:
+def test_it_writes_a_trace_that_passes_its_checks(imported: Imported, tmp_path: Path) -> None:
     imported.write(tmp_path / "bundle")
-    assert check_bundle(open_bundle(tmp_path / "bundle")) == []
+    assert check_trace(open_trace(tmp_path / "bundle")) == []
 
 
 def test_lanes_can_be_chosen_and_overlaps_are_told(tmp_path: Path) -> None:
@@ -200,5 +200,5 @@ def test_real_samples(folder: str, streams: int, work: int, tmp_path: Path) -> N
     assert events.filter(events["lane"] != "host").height == work
     assert imported.manifest.details["device_work_without_launch"] == 0
     assert imported.manifest.details["rejected"] == {}
-    findings = check_bundle(imported.write(tmp_path / "bundle"))
+    findings = check_trace(imported.write(tmp_path / "bundle"))
     assert {finding.table for finding in findings} <= {"manifest"}

@@ -1,4 +1,4 @@
-"""`simtool calibrate`: recorded bundles -> a cost profile."""
+"""`simtool calibrate`: recorded traces -> a cost profile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_distinct, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OutPath, Traces, check_distinct, check_output
 from simtool.cli.shared import console
 from simtool.cli.shared.opening import open_sound
 from simtool.units import NS_PER_US, format_ns
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from simtool.profile.profile import Profile
 
 
-def calibrate(bundles: Bundles, out: OutPath = None, json: JsonFlag = False, force: ForceFlag = False) -> None:
-    """Fit what every op costs, pooled over the bundles, and write a profile that `simtool replay` takes."""
-    path = out or bundles[0].with_name(f"{bundles[0].name}.profile.json")
+def calibrate(traces: Traces, out: OutPath = None, json: JsonFlag = False, force: ForceFlag = False) -> None:
+    """Fit what every op costs, pooled over the traces, and write a profile that `simtool replay` takes."""
+    path = out or traces[0].with_name(f"{traces[0].name}.profile.json")
     check_output(path, force=force)
-    check_distinct(bundles)
+    check_distinct(traces)
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
     from simtool.profile.profile import save_profile
 
-    command = " ".join(["simtool calibrate", *(bundle.name for bundle in bundles)])
-    opened = [open_sound(bundle) for bundle in bundles]
+    command = " ".join(["simtool calibrate", *(trace.name for trace in traces)])
+    opened = [open_sound(trace) for trace in traces]
     today = date.today().isoformat()
     profile = fit(opened, name=path.name.split(".")[0], command=command, created=today, refits=REFITS)
     save_profile(profile, path)

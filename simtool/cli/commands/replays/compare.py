@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from simtool.cli.options import FINDING, Bundles, JsonFlag, check_distinct
+from simtool.cli.options import FINDING, JsonFlag, Traces, check_distinct
 from simtool.cli.shared import console
 from simtool.cli.shared.opening import open_sound
 from simtool.cli.shared.summary import print_summaries
@@ -16,7 +16,7 @@ from simtool.errors import UsageError
 
 if TYPE_CHECKING:
     from simtool.analysis.comparison.verdict import Answer
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 Baseline = Annotated[
     str | None, typer.Option(help="Placement to judge against; default: this-step, else static, else the first.")
@@ -24,24 +24,24 @@ Baseline = Annotated[
 
 
 def compare(
-    bundles: Bundles,
+    traces: Traces,
     baseline: Baseline = None,
     metric: Annotated[
         Literal["tokens_per_s", "step_time"], typer.Option(help="What to compare, at full occupancy.")
     ] = "tokens_per_s",
     json: JsonFlag = False,
 ) -> None:
-    """Compare two or more bundles with 95 % intervals; runs of one setting are repetitions, paired in the order given.
+    """Compare two or more traces with 95 % intervals; runs of one setting are repetitions, paired in the order given.
 
-    Exit 1 when the bundles are not alike enough to compare: other models or seeds, unequal greedy outputs.
+    Exit 1 when the traces are not alike enough to compare: other models or seeds, unequal greedy outputs.
     """
     from simtool.analysis.comparison.arms import differences, gather_arms
     from simtool.analysis.comparison.compare import Metric
     from simtool.analysis.comparison.verdict import answer
 
-    opened = open_all(bundles)
+    opened = open_all(traces)
     if len(opened) < 2:
-        raise UsageError(f"{len(opened)} bundle given; give two or more to compare")
+        raise UsageError(f"{len(opened)} trace given; give two or more to compare")
     arms = gather_arms(opened)
     for run in (run for arm in arms for run in arm.runs):
         if not len(run.tokens):
@@ -59,8 +59,8 @@ def compare(
         raise typer.Exit(FINDING)
 
 
-def open_all(paths: list[Path]) -> list[Bundle]:
-    """Open bundles; one given twice, which would count as a repetition, or a broken one is refused."""
+def open_all(paths: list[Path]) -> list[Trace]:
+    """Open traces; one given twice, which would count as a repetition, or a broken one is refused."""
     check_distinct(paths)
     return [open_sound(path) for path in paths]
 

@@ -1,4 +1,4 @@
-"""`simtool replay`: a recorded bundle under other placements, at calibrated costs, or other requests with its luck."""
+"""`simtool replay`: a recorded trace under other placements, at calibrated costs, or other requests with its luck."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from simtool.replay.scenario import Arrivals, Scenario
     from simtool.replay.workload import Workload
     from simtool.step.controller import ControllerSettings
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 _ALL = "all"
 
 
 def replay(
-    trace: Annotated[Path, typer.Argument(help="The bundle whose requests and outcomes are replayed.")],
+    trace: Annotated[Path, typer.Argument(help="The trace whose requests and outcomes are replayed.")],
     policy: Annotated[list[str], typer.Option(help="A placement's name, a .toml file, or all (the four arms of the "
                                                    "pull request); may be repeated.")],
     profile: Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")] = None,
@@ -45,7 +45,7 @@ def replay(
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
                                                         "trace's.")] = None,
     requests: Annotated[Path | None, typer.Option(help="Serve the requests of this trace (Azure CSV, Mooncake JSON "
-                         "lines), with outcomes bootstrapped by request from the bundle.")] = None,
+                         "lines), with outcomes bootstrapped by request from the trace.")] = None,
     num_requests: Annotated[int | None, typer.Option(help="The first so many of --requests; default: all.")] = None,
     arrivals: Annotated[str | None, typer.Option(help="closed, trace, trace:RATE (that spacing, at so many requests a "
                          "second), or poisson:RATE; default: closed, with --requests trace.")] = None,
@@ -59,7 +59,7 @@ def replay(
                                             "intervals.")] = 1,
     kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: the trace's, grown with the "
                                                        "concurrency.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the replayed bundles, one each, named after trace, "
+    out: Annotated[Path | None, typer.Option(help="Folder for the replayed traces, one each, named after trace, "
                                                   "placement and seed; default: nothing is written.")] = None,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -104,7 +104,7 @@ def _seeds(first: int | None, count: int) -> range:
     return range(first or 0, (first or 0) + count)
 
 
-def _check_seeds(source: Bundle, base: Scenario, requests: Path | None) -> None:
+def _check_seeds(source: Trace, base: Scenario, requests: Path | None) -> None:
     if requests is None and base.noise == "none" and base.arrivals.kind != "poisson" and not _sampled(source):
         raise UsageError(
             "--seed and --seeds have no effect where nothing is random; leave them out, or add --requests, --noise "
@@ -112,10 +112,10 @@ def _check_seeds(source: Bundle, base: Scenario, requests: Path | None) -> None:
         )
 
 
-def _check_spacing(arrivals: str, source: Bundle, asked: Workload | None) -> None:
+def _check_spacing(arrivals: str, source: Trace, asked: Workload | None) -> None:
     """Refuse a trace's arrivals where there are none to tell of, and the replay would be the closed loop's.
 
-    asked: what is served instead of the bundle's own requests.
+    asked: what is served instead of the trace's own requests.
     """
     if asked is not None:
         spaced = len({request.arrival_ns for request in asked.requests}) > 1
@@ -127,14 +127,14 @@ def _check_spacing(arrivals: str, source: Bundle, asked: Workload | None) -> Non
         raise UsageError(f"--arrivals {arrivals}: {why}; leave it out, or give poisson:RATE")
 
 
-def _sampled(source: Bundle) -> bool:
+def _sampled(source: Trace) -> bool:
     return bool(source.manifest.sampling.get("temperature"))
 
 
 def _workload(
-    source: Bundle, base: Scenario, requests: Path | None, limit: int | None, *, redraw: bool
+    source: Trace, base: Scenario, requests: Path | None, limit: int | None, *, redraw: bool
 ) -> Workload | None:
-    """What is served instead of the bundle's requests as recorded. redraw: sampled outcomes, one draw, are redrawn."""
+    """What is served instead of the trace's requests as recorded. redraw: sampled outcomes, one draw, are redrawn."""
     from simtool.replay.workload import read_workload, recorded_workload
 
     if requests is not None:
@@ -167,7 +167,7 @@ def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
 
 
 def _controller(
-    source: Bundle,
+    source: Trace,
     profile: Profile,
     placements: list[Placement],
     choice: str | None,

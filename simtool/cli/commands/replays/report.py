@@ -1,25 +1,25 @@
-"""`simtool report`: one self-contained page about one bundle or more."""
+"""`simtool report`: one self-contained page about one trace or more."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from simtool.cli.commands.replays.compare import Baseline, open_all
-from simtool.cli.options import Bundles, ForceFlag, JsonFlag, OutPath, check_output, command_line
+from simtool.cli.options import ForceFlag, JsonFlag, OutPath, Traces, check_output, command_line
 from simtool.cli.shared import console
 
 
 def report(
-    bundles: Bundles,
+    traces: Traces,
     out: OutPath = None,
     baseline: Baseline = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Write an HTML page that opens anywhere, offline: the answer, the figures, where every number comes from."""
-    target = out if out is not None else Path("reports") / f"{bundles[0].resolve().name}.html"
+    target = out if out is not None else Path("reports") / f"{traces[0].resolve().name}.html"
     check_output(target, force=force)
-    opened = open_all(bundles)
+    opened = open_all(traces)
 
     from simtool.report.page.build import STAGES, build_page
     from simtool.report.page.page import render

@@ -59,7 +59,7 @@ def validate(
         raise UsageError("a placement was given twice; give each once")
     check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
     models = live.choose_models(target, draft, algorithm, sl)
-    from simtool.cli.commands.traces.fill import fill_bundle
+    from simtool.cli.commands.traces.fill import fill_trace
     from simtool.cli.shared import campaign
     from simtool.engine.devices.spec import SamplingConfig
 
@@ -76,7 +76,7 @@ def validate(
         console.note(f"to judge on: {live.shapes(prompts['live'])}")
         runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]
-    fill_bundle(source, models.target, models.draft)
+    fill_trace(source, models.target, models.draft)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
     command = command_line()
     document = outcome.document(command)
@@ -98,7 +98,7 @@ def _present(outcome: Outcome) -> None:
         console.say(line, style="bold")
     for table in tables(outcome.fidelity):
         console.show(table)
-    for line in describe(outcome.fidelity, [bundle for arm in outcome.live.values() for bundle in arm]):
+    for line in describe(outcome.fidelity, [trace for arm in outcome.live.values() for trace in arm]):
         console.say(line)
 
 
@@ -106,8 +106,8 @@ def _write_report(outcome: Outcome, path: Path, command: str) -> None:
     from simtool.report.page.build import build_page
     from simtool.report.page.page import render
 
-    bundles = [bundle for arm in outcome.live.values() for bundle in arm]
-    page = build_page([*bundles, *outcome.replayed.values()], command)
+    traces = [trace for arm in outcome.live.values() for trace in arm]
+    page = build_page([*traces, *outcome.replayed.values()], command)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(render(page))
     console.note(f"report written to {path}")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def break_even(
-    trace: study.Trace,
+    trace: study.TraceArgument,
     policy: Annotated[str, typer.Option(help="A lag placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
     predictor: study.Predictor = None,

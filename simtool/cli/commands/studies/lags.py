@@ -12,7 +12,7 @@ from simtool.cli.options import JsonFlag
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
-    from simtool.analysis.staleness import LagEffect, Persistence
+    from simtool.analysis.staleness import Persistence, Staleness
 
 _BASIS = (
     "over all decode steps; tokens only: no op's cost enters, but the predictor by which the controller prunes does; "
@@ -21,19 +21,19 @@ _BASIS = (
 
 
 def lags(
-    trace: study.Trace,
+    trace: study.TraceArgument,
     lag: Annotated[str, typer.Option(help="Lags to compare with lag 0.")] = "1,2,3",
     profile: study.ProfileOption = None,
     predictor: study.Predictor = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
-    from simtool.study.staleness import lag_study, placement_at
+    from simtool.study.staleness import placement_at, staleness_study
 
     source, costs = study.open_trace(trace, profile, (), predictor)
     lags = study.numbers(lag, 1)
     study.check_priced(costs, placement_at(0), ["decide"])
-    found = lag_study(source, costs, lags, predictor)
+    found = staleness_study(source, costs, lags, predictor)
     basis = _BASIS.format(controller=study.controller(source, costs, predictor))
     if json:
         effects_json = [{"origin": "replayed", **asdict(effect)} for effect in found.effects]
@@ -47,7 +47,7 @@ def lags(
     study.warn(found.caveats)
 
 
-def _print(effects: Sequence[LagEffect], persistent: Sequence[Persistence]) -> None:
+def _print(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> None:
     from simtool.report.terminal.tables import table
 
     rows = [

@@ -23,7 +23,7 @@ _PRUNING = (
 
 
 def search(
-    trace: study.Trace,
+    trace: study.TraceArgument,
     profile: study.ProfileOption = None,
     predictor: study.Predictor = None,
     concurrency: study.Concurrencies = None,

@@ -10,11 +10,11 @@ from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_out
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
-    from simtool.study.sensitivity import Bar, Tornado
+    from simtool.study.sensitivity import Bar, Sensitivity
 
 
 def tornado(
-    trace: study.Trace,
+    trace: study.TraceArgument,
     policy: Annotated[str, typer.Option(help="A placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
     predictor: study.Predictor = None,
@@ -53,7 +53,7 @@ def tornado(
     study.warn(found.caveats)
 
 
-def _print(found: Tornado, basis: str, *, json: bool) -> None:
+def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
     if json:
         facts = {"placement": found.placement, "concurrency": found.concurrency, "step_ns": found.step_ns}
         told = {"origin": "replayed", "basis": basis, "warnings": found.caveats.lines()}

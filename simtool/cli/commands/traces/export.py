@@ -1,4 +1,4 @@
-"""`simtool export`: a bundle as a file for another tool's eyes: ui.perfetto.dev."""
+"""`simtool export`: a trace as a file for another tool's eyes: ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from simtool.cli.shared.opening import open_sound
 
 
 def export(
-    bundle: Annotated[Path, typer.Argument(help="The bundle's folder.")],
+    trace: Annotated[Path, typer.Argument(help="The trace's folder.")],
     out: OutPath = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:
     """Write Chrome trace JSON (compressed when --out ends in .gz): open it in ui.perfetto.dev."""
-    target = out if out is not None else Path(f"{bundle.resolve().name}.perfetto.json")
+    target = out if out is not None else Path(f"{trace.resolve().name}.perfetto.json")
     check_output(target, force=force)
     from simtool.trace.exporters.perfetto import export_perfetto
 
-    count = export_perfetto(open_sound(bundle), target, force=force)
+    count = export_perfetto(open_sound(trace), target, force=force)
     if json:
         console.emit_json({"file": str(target), "trace_events": count})
     else:

@@ -1,4 +1,4 @@
-"""`simtool fill`: add the drafter's outcome at every anchor of a recorded bundle."""
+"""`simtool fill`: add the drafter's outcome at every anchor of a recorded trace."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from simtool.errors import UsageError
 if TYPE_CHECKING:
     from simtool.engine.outcomes.teacher_forced import Filler
     from simtool.trace.fill_in import FillReport
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 
 def fill(
-    trace: Annotated[Path, typer.Argument(help="A live bundle with its prompts, recorded greedily.")],
+    trace: Annotated[Path, typer.Argument(help="A live trace with its prompts, recorded greedily.")],
     target: Annotated[Path | None, typer.Option(help="Target checkpoint folder; default: the shipped one.")] = None,
     draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder; default: the shipped one.")] = None,
     json: JsonFlag = False,
@@ -28,49 +28,49 @@ def fill(
     """Run a teacher-forced pass so that any placement can be replayed token-exactly. May be stopped and resumed."""
     if (target is None) != (draft is None):
         raise UsageError("a target and a drafter belong together; give both --target and --draft, or neither")
-    report = fill_bundle(trace, target, draft, quiet=json)
+    report = fill_trace(trace, target, draft, quiet=json)
     if json:
         console.emit_json(report.to_dict())
     if report.disagreeing:
         raise typer.Exit(FINDING)
 
 
-def fill_bundle(path: Path, target: Path | None, draft: Path | None, *, quiet: bool = False) -> FillReport:
+def fill_trace(path: Path, target: Path | None, draft: Path | None, *, quiet: bool = False) -> FillReport:
     """Fill what is missing, a few requests at a time, so that an interrupt loses little; return what was found."""
     from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
     from simtool.trace.rounding_ties import Choice, judge_flip
 
-    bundle = open_sound(path)
-    todo = unfilled_requests(bundle)
+    opened = open_sound(path)
+    todo = unfilled_requests(opened)
     started, flips = time.perf_counter(), dict[Choice, float]()
     if todo:
-        filler = _open_filler(bundle, target, draft)
+        filler = _open_filler(opened, target, draft)
         with console.progress("filling outcomes", total=len(todo)) as done:
             for first in range(0, len(todo), 16):
                 chunk = todo[first : first + 16]
                 filled = {name: filler.fill(prompt, output) for name, prompt, output in chunk}
                 flips |= {Choice(name, at): gap for name, each in filled.items() for at, gap in each.flips.items()}
-                bundle = add_filled(bundle, filled)
+                opened = add_filled(opened, filled)
                 done(first + len(chunk))
     if flips:
         tokens = sum(len(output) for _, _, output in todo)
-        widest = judge_flip(bundle, *max(flips.items(), key=lambda flip: flip[1]))
+        widest = judge_flip(opened, *max(flips.items(), key=lambda flip: flip[1]))
         console.note(f"{len(flips)} of {tokens} output tokens are not what the target chooses here; widest {widest}")
-    report = FillReport.of(bundle)
+    report = FillReport.of(opened)
     if not quiet:
         console.note(f"{report} ({time.perf_counter() - started:.1f} s)")
     return report
 
 
-def _open_filler(bundle: Bundle, target: Path | None, draft: Path | None) -> Filler:
-    """Load the models that the bundle was recorded with; refuse others, whose outcomes would be wrong."""
+def _open_filler(opened: Trace, target: Path | None, draft: Path | None) -> Filler:
+    """Load the models that the trace was recorded with; refuse others, whose outcomes would be wrong."""
     import torch
 
     from simtool.engine.models.checkpoint import load_draft, load_target
     from simtool.engine.outcomes.teacher_forced import Filler
     from simtool.engine.serving.session import identity
 
-    manifest = bundle.manifest
+    manifest = opened.manifest
     if target is None or draft is None:
         shipped = manifest.models.get("draft", {}).get("id", "")
         target, draft = live.SHIPPED / "target", live.SHIPPED / shipped
@@ -78,7 +78,7 @@ def _open_filler(bundle: Bundle, target: Path | None, draft: Path | None) -> Fil
         if not folder.is_dir():
             raise UsageError(f"{folder}: no such {role} folder; give --target and --draft as when it was recorded")
         if identity(folder) != manifest.models.get(role):
-            raise UsageError(f"{folder}: not the {role} that {bundle.path} was recorded with; give that one")
+            raise UsageError(f"{folder}: not the {role} that {opened.path} was recorded with; give that one")
     torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
     dtype = getattr(torch, str(manifest.details.get("dtype", "float32")))
     loaded = load_target(target, dtype)

@@ -1,4 +1,4 @@
-"""`simtool import`: a profiler's output or a request trace -> a bundle, with every loss told."""
+"""`simtool import`: a profiler's output or a request trace -> a trace, with every loss told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from simtool.errors import UsageError
 from simtool.step.ops import Lane
 
 if TYPE_CHECKING:
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 _DEVICE_LANES = tuple(lane for lane in Lane if lane is not Lane.HOST)
 
@@ -27,19 +27,19 @@ def import_(
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:  # fmt: skip
-    """Turn foreign traces into a bundle of origin "imported". Exit 1 when some of the input was broken."""
+    """Turn foreign traces into a trace of origin "imported". Exit 1 when some of the input was broken."""
     lanes = _lanes(lane or [])
     target = out if out is not None else Path(f"{_stem(source)}-imported")
     check_output(target, force=force)
     from simtool.trace.importers.detect import import_path
 
-    bundle = import_path(source, lanes).write(target, force=force)
+    trace = import_path(source, lanes).write(target, force=force)
     if json:
-        rows = {name: bundle.table(name).height for name in ("events", "requests")}
-        console.emit_json({"bundle": str(target), "rows": rows, **bundle.manifest.to_dict()})
+        rows = {name: trace.table(name).height for name in ("events", "requests")}
+        console.emit_json({"bundle": str(target), "rows": rows, **trace.manifest.to_dict()})
     else:
-        _print(bundle)
-    if bundle.manifest.details["rejected"]:
+        _print(trace)
+    if trace.manifest.details["rejected"]:
         raise typer.Exit(FINDING)
 
 
@@ -61,18 +61,18 @@ def _lanes(texts: list[str]) -> dict[str, Lane]:
     return lanes
 
 
-def _print(bundle: Bundle) -> None:
-    details = bundle.manifest.details
+def _print(trace: Trace) -> None:
+    details = trace.manifest.details
     rows = ", ".join(
-        f"{bundle.table(name).height:,} {name}" for name in ("events", "requests") if bundle.table(name).height
+        f"{trace.table(name).height:,} {name}" for name in ("events", "requests") if trace.table(name).height
     )
-    print(f"{bundle.manifest.engine}: {rows or 'nothing'}")
+    print(f"{trace.manifest.engine}: {rows or 'nothing'}")
     for heading in ("host_thread", "lanes", "steps", "overlapping_events", "device_work_without_launch", "dropped"):
         for line in _lines(details.get(heading)):
             print(f"  {heading.replace('_', ' ')}: {line}")
-    for warning in bundle.manifest.warnings:
+    for warning in trace.manifest.warnings:
         print(f"warning: {warning}")
-    print(f"wrote {bundle.path}")
+    print(f"wrote {trace.path}")
 
 
 def _lines(value: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""`simtool inspect`: what a bundle holds, and whether it contradicts itself."""
+"""`simtool inspect`: what a trace holds, and whether it contradicts itself."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from simtool.cli.options import FINDING, Bundles, JsonFlag
+from simtool.cli.options import FINDING, JsonFlag, Traces
 from simtool.cli.shared import console
 from simtool.units import format_ns
 
 if TYPE_CHECKING:
     from simtool.trace.checks.check import Finding
-    from simtool.trace.trace import Bundle
+    from simtool.trace.trace import Trace
 
 
-def inspect(bundles: Bundles, json: JsonFlag = False) -> None:
-    """Show what a bundle holds and check every invariant. Exit 1 on an error or a warning, not on a note."""
-    from simtool.trace.checks.check import Severity, check_bundle
-    from simtool.trace.trace import open_bundle
+def inspect(traces: Traces, json: JsonFlag = False) -> None:
+    """Show what a trace holds and check every invariant. Exit 1 on an error or a warning, not on a note."""
+    from simtool.trace.checks.check import Severity, check_trace
+    from simtool.trace.trace import open_trace
 
-    inspected = [(bundle, check_bundle(bundle)) for bundle in map(open_bundle, bundles)]
+    inspected = [(trace, check_trace(trace)) for trace in map(open_trace, traces)]
     if json:
-        console.emit_json([_as_json(bundle, findings) for bundle, findings in inspected])
+        console.emit_json([_as_json(trace, findings) for trace, findings in inspected])
     else:
-        for bundle, findings in inspected:
-            _print(bundle, findings)
+        for trace, findings in inspected:
+            _print(trace, findings)
     if any(finding.severity != Severity.NOTE for _, findings in inspected for finding in findings):
         raise typer.Exit(FINDING)
 
 
-def _rows(bundle: Bundle) -> dict[str, int | None]:
+def _rows(trace: Trace) -> dict[str, int | None]:
     """Rows by table; None for one that cannot be read, which is among the findings."""
     from simtool.errors import TraceError
     from simtool.trace.schema import TABLES
@@ -38,30 +38,30 @@ def _rows(bundle: Bundle) -> dict[str, int | None]:
     rows: dict[str, int | None] = {}
     for name in TABLES:
         try:
-            rows[name] = bundle.table(name).height
+            rows[name] = trace.table(name).height
         except TraceError:
             rows[name] = None
     return rows
 
 
-def _as_json(bundle: Bundle, findings: list[Finding]) -> dict[str, object]:
+def _as_json(trace: Trace, findings: list[Finding]) -> dict[str, object]:
     found = [{name: getattr(f, name) for name in ("severity", "table", "message", "count", "first")} for f in findings]
     return {
-        "bundle": str(bundle.path),
-        "manifest": bundle.manifest.to_dict(),
-        "rows": _rows(bundle),
+        "bundle": str(trace.path),
+        "manifest": trace.manifest.to_dict(),
+        "rows": _rows(trace),
         "findings": found,
     }
 
 
-def _print(bundle: Bundle, findings: list[Finding]) -> None:
+def _print(trace: Trace, findings: list[Finding]) -> None:
     from simtool.report.terminal.tables import table
     from simtool.trace.schema import TABLES
 
-    console.say(str(bundle.path), style="bold")
-    for name, value in _facts(bundle):
+    console.say(str(trace.path), style="bold")
+    for name, value in _facts(trace):
         console.say(f"  {name:<11} {value}")
-    rows = [(name, TABLES[name].row, "unreadable" if n is None else f"{n:,}") for name, n in _rows(bundle).items()]
+    rows = [(name, TABLES[name].row, "unreadable" if n is None else f"{n:,}") for name, n in _rows(trace).items()]
     console.show(table("", ("table", "a row is", "rows"), rows, numbers_from=2))
     for finding in findings:
         console.say(str(finding))
@@ -69,8 +69,8 @@ def _print(bundle: Bundle, findings: list[Finding]) -> None:
         console.say("no findings: every check holds")
 
 
-def _facts(bundle: Bundle) -> list[tuple[str, str]]:
-    m = bundle.manifest
+def _facts(trace: Trace) -> list[tuple[str, str]]:
+    m = trace.manifest
     facts = [
         ("origin", f"{m.origin}, {'complete' if m.complete else 'INCOMPLETE'}"),
         ("engine", f"{m.engine} {m.engine_version}"),
@@ -82,14 +82,14 @@ def _facts(bundle: Bundle) -> list[tuple[str, str]]:
         run = f"{m.algorithm}, SL {m.sl}, concurrency {m.concurrency}, placement {name}, seed {m.seed}{prompts}"
         facts.append(("run", run))
         facts.append(("models", ", ".join(f"{role} {model.get('id')}" for role, model in m.models.items()) or "-"))
-    return [*facts, ("time span", _span(bundle))]
+    return [*facts, ("time span", _span(trace))]
 
 
-def _span(bundle: Bundle) -> str:
+def _span(trace: Trace) -> str:
     from simtool.errors import TraceError
 
     try:
-        events = bundle.table("events")
+        events = trace.table("events")
     except TraceError:
         return "-"
     start, end = events["start_ns"].min(), events["end_ns"].max()

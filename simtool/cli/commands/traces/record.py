@@ -1,4 +1,4 @@
-"""`simtool record`: run the models live and leave a trace bundle."""
+"""`simtool record`: run the models live and leave a trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, check_bundle_output, check_controller, check_output, command_line
+from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output, check_trace_output, command_line
 from simtool.cli.shared import console, live
 from simtool.cli.shared.opening import open_sound
 from simtool.errors import UsageError
@@ -18,7 +18,7 @@ Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 to
 
 def record(
     policy: Annotated[str, typer.Option(help="A placement's name (see `simtool placements`) or a .toml file.")],
-    out: Annotated[Path, typer.Option(help="The bundle's folder; made anew.")],
+    out: Annotated[Path, typer.Option(help="The trace's folder; made anew.")],
     device: Device = "cpu",
     algorithm: Annotated[str | None, typer.Option(help="Shipped drafter to use: dspark or dflash.")] = None,
     sl: Annotated[int | None, typer.Option(help="Draft tokens per block; default: what the drafter was trained for.")]
@@ -53,14 +53,14 @@ def record(
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
-    """Run the models live under one placement and write a trace bundle as it goes."""
+    """Run the models live under one placement and write a trace as it goes."""
     placement = resolve_placement(policy)
     if outcomes not in ("visited", "full"):
         raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
     check_controller([placement], {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
     if profile < 0:
         raise UsageError(f"--profile is {profile}; expected 0 (off) or more steps")
-    check_bundle_output(out, force=force)
+    check_trace_output(out, force=force)
     profiled = out.with_name(out.name + ".profile")
     if profile:
         check_output(profiled, force=force)
@@ -98,9 +98,9 @@ def record(
         if profile:
             session.profile(profiled, plan, profile)
     if outcomes == "full":
-        from simtool.cli.commands.traces.fill import fill_bundle
+        from simtool.cli.commands.traces.fill import fill_trace
 
-        fill_bundle(out, models.target, models.draft)
+        fill_trace(out, models.target, models.draft)
     _summarise(out, json)
 
 
