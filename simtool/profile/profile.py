@@ -7,11 +7,8 @@ still returns from the enqueueing call), and follows earlier work on its executo
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from simtool.errors import ProfileError
@@ -160,38 +157,6 @@ class Profile:
             )
         except (TypeError, KeyError, AttributeError) as error:
             raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error
-
-
-def save_profile(profile: Profile, path: Path) -> None:
-    """Write a profile as JSON, one cost's residuals a line."""
-    text = json.dumps(profile.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
-    text = re.sub(r"\[[-\d.eE,\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers.group()), text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n")
-
-
-def load_profile(path: Path) -> Profile:
-    """Read a profile; raises ProfileError when it is missing, foreign or from a later schema version."""
-    if path.is_dir():
-        raise ProfileError(f"{path}: is a folder, not a profile{_remedy(path)}")
-    try:
-        table = json.loads(path.read_text())
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file that calibrate wrote") from error
-    except ValueError as error:
-        raise ProfileError(f"{path}: not JSON ({error}); give a file that `simtool calibrate` wrote") from error
-    if not isinstance(table, dict):
-        raise ProfileError(f"{path}: holds a {type(table).__name__}; expected a profile")
-    if "origin" in table:
-        raise ProfileError(f"{path}: is the manifest of a trace, not a profile{_remedy(path.parent)}")
-    return Profile.from_dict(table, str(path))
-
-
-def _remedy(folder: Path) -> str:
-    """What to do with a trace given for a profile; with anything else, what to give instead."""
-    if (folder / "manifest.json").is_file():
-        return f"; fit one with `simtool calibrate {folder}` and give the file that it writes"
-    return "; give a file that `simtool calibrate` wrote"
 
 
 def _check_version(version: object, source: str) -> None:

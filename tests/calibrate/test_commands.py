@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
-from simtool.profile.profile import load_profile
+from simtool.profile.storage import load_profile
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor

@@ -14,7 +14,8 @@ from simtool.replay.replay import Replay, replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import TraceWriter, open_trace, replace_table
+from simtool.trace.trace import open_trace, replace_table
+from simtool.trace.writer import TraceWriter
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 

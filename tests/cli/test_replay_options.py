@@ -12,7 +12,7 @@ import pytest
 from simtool.calibrate.fit import calibrate
 from simtool.cli.main import run
 from simtool.errors import SimtoolError
-from simtool.profile.profile import save_profile
+from simtool.profile.storage import save_profile
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from simtool.trace.trace import TraceWriter, open_trace
+from simtool.trace.trace import open_trace
+from simtool.trace.writer import TraceWriter
 from tests.engine import golden
 from tests.trace.small import small_manifest
 

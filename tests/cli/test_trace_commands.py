@@ -10,7 +10,8 @@ import pytest
 from simtool.cli.main import run
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import TraceWriter, open_trace, write_trace
+from simtool.trace.trace import open_trace, write_trace
+from simtool.trace.writer import TraceWriter
 from tests.trace.small import small_manifest, small_tables
 
 

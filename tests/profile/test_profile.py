@@ -8,7 +8,7 @@ import pytest
 
 from simtool.errors import ProfileError, UsageError
 from simtool.profile.cost import Cost, Quality
-from simtool.profile.profile import load_profile, save_profile
+from simtool.profile.storage import load_profile, save_profile
 from simtool.profile.whatif import with_change, with_changes
 from simtool.step.controller import LinearPredictor
 from tests.replay.synthetic import profile_of, random_costs

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from simtool.errors import ProfileError, UsageError
-from simtool.profile.profile import StepCosts, load_profile, save_profile
+from simtool.profile.profile import StepCosts
 from simtool.profile.proxies import with_proxies
 from simtool.profile.published import KINDS, constructed_profile
 from simtool.profile.scaling import scaled, split_fill
+from simtool.profile.storage import load_profile, save_profile
 from simtool.step.controller import LinearPredictor
 from simtool.step.cost_features import DecodeShape
 from simtool.step.ops import CATALOGUE

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from simtool.cli.main import run
-from simtool.profile.profile import load_profile, save_profile
+from simtool.profile.storage import load_profile, save_profile
 from simtool.step.controller import LinearPredictor
 from simtool.step.order_search import moves
 from simtool.step.placement import BUILT_IN

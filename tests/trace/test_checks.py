@@ -10,7 +10,8 @@ import pytest
 from simtool.trace.checks.check import Finding, Severity, check_trace
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Trace, TraceWriter, open_trace, write_trace
+from simtool.trace.trace import Trace, open_trace, write_trace
+from simtool.trace.writer import TraceWriter
 from tests.trace.small import small_manifest, small_tables
 
 Change = Callable[[pl.DataFrame], pl.DataFrame]

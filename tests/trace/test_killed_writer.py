@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from simtool.errors import TraceError
-from simtool.trace.trace import TraceWriter, open_trace
+from simtool.trace.trace import open_trace
+from simtool.trace.writer import TraceWriter
 from tests.trace.small import small_manifest
 
 _ROWS = 50
@@ -19,7 +20,7 @@ _ROWS = 50
 _CHILD = f"""
 import os, signal, sys
 from pathlib import Path
-from simtool.trace.trace import TraceWriter
+from simtool.trace.writer import TraceWriter
 from tests.trace.small import columns_of, small_manifest
 
 path, countdown, flushes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])

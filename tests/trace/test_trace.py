@@ -12,7 +12,8 @@ from simtool.trace.checks.check import Severity, check_trace
 from simtool.trace.frames import make_frame
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import TraceWriter, open_trace, replace_table, write_trace
+from simtool.trace.trace import open_trace, replace_table, write_trace
+from simtool.trace.writer import TraceWriter
 from tests.trace.small import small_manifest, small_tables
 
 _SHIPPED = Path(__file__).parents[2] / "traces" / "sl7-lag"

@@ -114,7 +114,7 @@ def judge_arms(
     """
     from simtool.analysis.fidelity.fidelity import judge
     from simtool.calibrate.fit import calibrate
-    from simtool.profile.profile import save_profile
+    from simtool.profile.storage import save_profile
     from simtool.replay.replay import replay
     from simtool.replay.scenario import Scenario
 

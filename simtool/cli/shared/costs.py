@@ -22,8 +22,8 @@ def costs_for(source: Trace, path: Path | None, changes: Sequence[str], refits: 
     profile.
     """
     from simtool.calibrate.fit import calibrate
-    from simtool.profile.profile import load_profile
     from simtool.profile.proxies import with_proxies
+    from simtool.profile.storage import load_profile
     from simtool.profile.whatif import with_changes
 
     if path is not None:

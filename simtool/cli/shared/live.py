@@ -161,7 +161,7 @@ def live_predictor(session: Session) -> LinearPredictor:
 
 def read_predictor(path: Path) -> LinearPredictor:
     """Return the predictor of a calibrated profile."""
-    from simtool.profile.profile import load_profile
+    from simtool.profile.storage import load_profile
 
     predictor = load_profile(path).predictor
     if predictor is None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from simtool.engine.devices.protocol import WorkTiming
 from simtool.step.ops import Lane, Op
 from simtool.step.scheduler import Sequence as Running
-from simtool.trace.trace import TraceWriter
+from simtool.trace.writer import TraceWriter
 from simtool.units import NS_PER_S
 
 _FLUSH_EVERY_NS = 5 * NS_PER_S

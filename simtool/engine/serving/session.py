@@ -24,7 +24,7 @@ from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.step.scheduler import BlockPool, Scheduler
 from simtool.trace.manifest import Manifest
-from simtool.trace.trace import TraceWriter
+from simtool.trace.writer import TraceWriter
 
 _WARM_UP_TOKENS = 16
 

@@ -5,7 +5,8 @@ import pytest
 
 from simtool.analysis.critical_path.critical_path import critical_path
 from simtool.analysis.critical_path.pieces import Pieces, make_pieces
-from simtool.trace.trace import TraceWriter, open_trace
+from simtool.trace.trace import open_trace
+from simtool.trace.writer import TraceWriter
 from tests.analysis.critical_path.test_path_arrays import check
 from tests.replay.synthetic import STREAMS
 from tests.synthetic import EXECUTORS, make_trace

@@ -24,7 +24,7 @@ def calibrate(traces: Traces, out: OutPath = None, json: JsonFlag = False, force
     check_distinct(traces)
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
-    from simtool.profile.profile import save_profile
+    from simtool.profile.storage import save_profile
 
     command = " ".join(["simtool calibrate", *(trace.name for trace in traces)])
     opened = [open_sound(trace) for trace in traces]
