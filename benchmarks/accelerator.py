@@ -17,6 +17,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -136,13 +137,16 @@ def write_pair(args: argparse.Namespace, sl: int, folder: Path) -> RunnerSpec:
         "rms_norm_eps": 1e-6, "rope_theta": 10_000.0, "max_position_embeddings": length, "hidden_act": "silu",
         "tie_word_embeddings": False, "attention_bias": False, "model_type": "qwen3",
     }  # fmt: skip
-    shared = (args.hidden, 3 * args.hidden)
-    rest = (heads, sizes["num_key_value_heads"], head_dim, 10_000.0, 1e-6, length)
+    common: Any = {
+        "vocab_size": VOCAB, "hidden_size": args.hidden, "intermediate_size": 3 * args.hidden, "heads": heads,
+        "kv_heads": sizes["num_key_value_heads"], "head_dim": head_dim, "rope_theta": 10_000.0, "eps": 1e-6,
+        "max_positions": length,
+    }  # fmt: skip
     taps = tuple(range(0, args.layers, max(args.layers // 3, 1)))[:3]
-    target_config = TargetConfig(VOCAB, *shared, args.layers, *rest, tied_embeddings=False)
+    target_config = TargetConfig(**common, layers=args.layers, tied_embeddings=False)
     draft_config = DraftConfig(
-        "dspark", sl, True, VOCAB - 1, taps, VOCAB, *shared, 2, *rest,
-        markov_type="vanilla", markov_rank=64, confidence_head=True, confidence_with_markov=True,
+        **common, algorithm="dspark", trained_drafts=sl, samples_anchor_row=True, mask_token_id=VOCAB - 1, tap_ids=taps,
+        layers=2, markov_type="vanilla", markov_rank=64, confidence_head=True, confidence_with_markov=True,
     )  # fmt: skip
     dtype = getattr(torch, args.dtype)
     torch.manual_seed(0)

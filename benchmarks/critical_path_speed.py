@@ -35,7 +35,7 @@ def lengthened(steps: pl.DataFrame, events: pl.DataFrame, count: int) -> tuple[p
             moved.append(pl.col("flow") + copy * flows)
         return table.with_columns(moved)
 
-    return tuple(pl.concat(shifted(table, copy) for copy in range(copies)) for table in (steps, events))
+    return pl.concat(shifted(steps, i) for i in range(copies)), pl.concat(shifted(events, i) for i in range(copies))
 
 
 def main() -> None:

@@ -135,7 +135,7 @@ def judge(counts: Mapping[Output, int], chances: Mapping[Output, float], seed: i
         pooled = [x[:-1] for x in pooled]
     drawn = np.random.default_rng(seed).multinomial(requests, hoped / hoped.sum(), size=200)
     by_chance = np.mean([_distance(row, expected) for row in drawn])
-    p_value = float(chisquare(*pooled).pvalue)
+    p_value = float(chisquare(pooled[0], pooled[1]).pvalue)
     return Judgement(requests, len(pooled[0]), p_value, _distance(seen, expected), float(by_chance))
 
 

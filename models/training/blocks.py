@@ -43,7 +43,7 @@ class ViewStore:
         """One forward of the target over every sequence."""
         features: list[Tensor] = []
         hidden: list[Tensor] = []
-        for part in tokens.split(chunk):
+        for part in torch.split(tokens, chunk):
             with torch.autocast("cpu", torch.bfloat16):
                 view = view_of(target, part, taps)
             features.append(view.features.view(*part.shape, -1).half())

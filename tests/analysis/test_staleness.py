@@ -1,5 +1,7 @@
 """Loss by lag and how long a confidence lasts, on numbers that can be checked by hand."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,7 @@ def run_of(manifest, steps):
         "fresh": [i > 0 for _, i, _, _ in rows],
     }
     frames = {"requests": make_frame(TABLES["requests"], requests), "rows": make_frame(TABLES["rows"], table)}
-    return Trace("run", manifest, frames)
+    return Trace(Path("run"), manifest, frames)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Doctor's checks, each on an environment made for it."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_without_any_package_every_line_has_a_remedy(monkeypatch):
 def test_a_torch_that_cannot_be_imported_for_want_of_cann(monkeypatch):
     monkeypatch.setattr(diagnosis, "package_version", lambda _name: "2.13.0")
     monkeypatch.setattr(diagnosis, "_TORCH_PROBE", "raise ImportError('libhccl.so: cannot open')")
-    monkeypatch.setattr(diagnosis, "_CANN_DEFAULT", diagnosis.Path("/nonexistent"))
+    monkeypatch.setattr(diagnosis, "_CANN_DEFAULT", Path("/nonexistent"))
     checks = _named(diagnosis.diagnose({}))
     assert checks["torch"].status == BROKEN
     assert "libhccl.so" in checks["torch"].found

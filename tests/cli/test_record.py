@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -33,7 +34,7 @@ def record(tmp_path, prompts):
     return run_with
 
 
-BAD = {
+BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "unknown policy": ({"policy": "fastest"}, [], "unknown placement 'fastest'; expected one of static"),
     "placement file": ({"policy": "mine.toml"}, [], "mine.toml: cannot be read"),
     "sl": ({}, ["--sl", "0"], "--sl is 0; expected 1 or more"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from simtool.engine.devices.protocol import Device
+from simtool.engine.devices.protocol import Device, HostArray
 
 BLOCK_SIZE = 4
 OBSERVED = ("draft_tokens", "confidence", "draft_prob", "tokens", "accepted")
@@ -117,7 +117,7 @@ def _validate(device: Device, streams: Sequence[Stream], lengths: Sequence[int],
     cu_rows = [0]
     for length in lengths:
         cu_rows.append(cu_rows[-1] + length + 1)
-    arrays = {
+    arrays: dict[str, HostArray] = {
         "validate_ids": [s.anchor if k == 0 else 0 for s, _, k in rows],
         "validate_positions": [position for _, position, _ in rows],
         "validate_slot_mapping": [s.at(position) for s, position, _ in rows],

@@ -30,10 +30,10 @@ def test_scaled_keeps_sides_apart():
     sizes = {**features(4, 7), "prompt_rows": 50.0, "prompt_kv": 70.0}
     for name, cost in profile.decode.host.items():
         assert other.decode.host[name].pre.predict(sizes) == pytest.approx(2 * cost.pre.predict(sizes))
-        for work, offset in cost.launches.items():
-            assert other.decode.host[name].launches[work].predict(sizes) == pytest.approx(5 * offset.predict(sizes))
-    for name, cost in profile.decode.device.items():
-        assert other.decode.device[name].duration.predict(sizes) == pytest.approx(3 * cost.duration.predict(sizes))
+        for launched, offset in cost.launches.items():
+            assert other.decode.host[name].launches[launched].predict(sizes) == pytest.approx(5 * offset.predict(sizes))
+    for name, work in profile.decode.device.items():
+        assert other.decode.device[name].duration.predict(sizes) == pytest.approx(3 * work.duration.predict(sizes))
     assert other.predictor == LinearPredictor(3.0, 1.5, 0.75)
     assert other.provenance.changes == ("synthetic with host work x2, device work x3, latencies x5",)
     with pytest.raises(UsageError, match="expected factors above 0"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -197,7 +197,7 @@ def source_trace(path: Path, work: Work, concurrency: int = 2, **details: object
         details={"kv_blocks": 1000, "block_size": 16, **details},
     )
     order = range(len(work.requests))
-    requests = {
+    requests: dict[str, Sequence[object]] = {
         "request_id": [asked.name for asked in work.requests],
         "arrival_ns": [asked.arrival_ns for asked in work.requests],
         "admitted_ns": list(order),
@@ -208,7 +208,7 @@ def source_trace(path: Path, work: Work, concurrency: int = 2, **details: object
         "max_new_tokens": [asked.limit for asked in work.requests],
         "finish_reason": ["length" if asked.total == asked.limit else "stop" for asked in work.requests],
     }
-    outcomes = {
+    outcomes: dict[str, Sequence[object]] = {
         "request_id": [name for name, _ in work.outcomes],
         "anchor_position": [anchor for _, anchor in work.outcomes],
         "confidence": [confidence for confidence, _ in work.outcomes.values()],

@@ -1,6 +1,7 @@
 """Which tokens a replay emits, and what it does where the trace cannot tell."""
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -92,7 +93,7 @@ def test_resample_takes_the_nearest_anchor_and_counts_it(tmp_path):
 
 def test_resample_matches_on_confidence_where_only_the_match_run_is_unknown(tmp_path):
     asked = Asked("a", 5, 9, 9)
-    outcomes = {("a", at): ([0.0, 0.0], 0) for at in range(6, 14)} | {("a", 9): ([1.0, 1.0], 2)}
+    outcomes: Any = {("a", at): ([0.0, 0.0], 0) for at in range(6, 14)} | {("a", 9): ([1.0, 1.0], 2)}
     source = source_trace(tmp_path / "s", Work(2, (asked,), outcomes | {("a", 5): ([0.9, 0.9], None)}))
     result = run(source, outcomes="resample")
     assert result.tables["rows"].row(0, named=True)["accepted"] == 2
@@ -101,7 +102,7 @@ def test_resample_matches_on_confidence_where_only_the_match_run_is_unknown(tmp_
 
 def test_an_unknown_match_run_at_the_end_of_the_output_is_no_gap(tmp_path):
     """The recorder leaves it open when every token that was left matched; the output ends there either way."""
-    outcomes = {("a", 5): ([0.5, 0.5, 0.5], 0), ("a", 6): ([0.5, 0.5, 0.5], None)}
+    outcomes: Any = {("a", 5): ([0.5, 0.5, 0.5], 0), ("a", 6): ([0.5, 0.5, 0.5], None)}
     source = source_trace(tmp_path / "s", Work(3, (Asked("a", 5, 4, 4),), outcomes))
     result = run(source)
     assert result.tables["rows"]["emitted"].to_list() == [1, 2]

@@ -57,6 +57,7 @@ def test_the_timeline_shows_a_median_step_in_full(arms):
     arm = _named(arms, "this-step (live)")
     recorded = arm.traces[0]
     timeline = step_timeline(arm)
+    assert timeline is not None
     steps = recorded.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3) & pl.col("pruned"))
     lengths = (steps["end_ns"] - steps["start_ns"]).sort()
     assert timeline.length_ns == lengths[len(lengths) // 2]
@@ -98,6 +99,7 @@ def test_predictions_pair_live_with_modeled(arms):
 
 def test_acceptance_comes_from_the_run_that_verified_most(arms):
     info = acceptance(arms)
+    assert info is not None
     assert info.label == "static (live)"
     assert len(info.positions) == SL
     shares = [each.accepted / each.blocks for each in info.positions]
@@ -110,7 +112,7 @@ def test_acceptance_comes_from_the_run_that_verified_most(arms):
 def test_numbers_are_means_over_runs_and_a_dash_where_there_is_none(arms):
     runs = [summarise_trace(recorded) for recorded in _named(arms, "static (live)").traces]
     by_key = {number.key: number for number in NUMBERS}
-    steps = [run.step.mean_ns for run in runs]
+    steps = [run.step.mean_ns or 0.0 for run in runs]
     assert by_key["step_ns"].text(*runs) == format_ns(sum(steps) / 2)
     assert by_key["steady_tokens_per_s"].text(runs[0]) == f"{runs[0].steady_tokens_per_s:,.0f}"
     nothing = dataclasses.replace(runs[0], offered=0)

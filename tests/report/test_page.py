@@ -77,6 +77,7 @@ def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_pa
     )
     file.write_text(html.replace("</body>", probe))
     quiet = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+    assert _CHROMIUM is not None
     command = [_CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *quiet, f"--user-data-dir={tmp_path / 'user'}"]
     command += ["--window-size=500,900", "--virtual-time-budget=8000", "--enable-logging=stderr", "--dump-dom"]
     result = subprocess.run([*command, file.as_uri()], capture_output=True, text=True, timeout=120, check=True)

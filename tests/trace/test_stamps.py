@@ -99,8 +99,8 @@ def test_arrivals_of_a_closed_loop_lie_before_its_first_step(tmp_path: Path) -> 
         assert "arrived after the first step began, in a closed loop" in found
     for request_id in requests["request_id"]:
         assert said(trace, moved(requests, "arrival_ns", request_id, -longest_ns - 1)), request_id
-    (found,) = said(trace, requests.with_columns(pl.col("arrival_ns") - longest_ns - 1))
-    assert found.startswith("waited longer for the next arrival, or the first step, than any step took")
+    (only,) = said(trace, requests.with_columns(pl.col("arrival_ns") - longest_ns - 1))
+    assert only.startswith("waited longer for the next arrival, or the first step, than any step took")
 
 
 def test_who_arrived_first_is_admitted_first(tmp_path: Path) -> None:

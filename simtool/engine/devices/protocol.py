@@ -69,9 +69,12 @@ class Device(Protocol):
     hardware: str
     info: RunnerInfo
     clock: str
-    now_ns: Callable[[], int]
     executors: Mapping[str, str]
     pids: tuple[int, ...]
+
+    @property
+    def now_ns(self) -> Callable[[], int]:
+        """The host's clock."""
 
     def upload(self, work: str, flow: int, arrays: Mapping[str, HostArray], after: Sequence[Event] = ()) -> Event:
         """Enqueue host -> device copies on the prepare stream; the Runner then finds the tensors by name."""

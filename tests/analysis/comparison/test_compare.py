@@ -50,7 +50,7 @@ def test_the_number_of_repetitions_needed_is_enough():
     needed = compare(one, two).needed
     repeat = [_arm(arm.label, *(arm.runs * (needed // 4 + 1))) for arm in (one, two)]
     assert needed > 4
-    assert compare(*repeat).resolved
+    assert compare(repeat[0], repeat[1]).resolved
 
 
 def test_one_live_run_each_settles_nothing():

@@ -43,7 +43,7 @@ def test_a_full_ring_goes_round():
 
 
 def test_arrays_survive_shared_memory():
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "ints": np.arange(6).reshape(2, 3),
         "empty": np.zeros((0, 4), np.int64),
         "reals": np.array([0.25, 7.0], np.float32),

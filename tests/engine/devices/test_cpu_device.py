@@ -9,6 +9,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -180,7 +181,7 @@ def test_the_process_ends_when_its_host_is_killed(tmp_path):
     script = tmp_path / "host.py"
     script.write_text(HOST)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen([sys.executable, str(script)], env=environment, text=True, **pipes) as host:
         pid = int(host.stdout.readline())
         host.kill()

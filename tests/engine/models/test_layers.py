@@ -1,4 +1,5 @@
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -53,7 +54,7 @@ def test_fused_layers_compute_the_same(bias, dtype) -> None:
     tables = rotary_tables(torch.tensor([3, 4, 5, 9, 70]), 6, 100.0, dtype)
     names = {name: weight.shape for name, weight in fused.named_parameters()}
     assert names.items() <= {name: weight.shape for name, weight in plain.named_parameters()}.items()
-    tolerance = {} if dtype == torch.float64 else {"atol": 0.1, "rtol": 0.05}
+    tolerance: Any = {} if dtype == torch.float64 else {"atol": 0.1, "rtol": 0.05}
     for ours, theirs in zip(fused.self_attn.project(x, *tables), plain.self_attn.project(x, *tables), strict=True):
         torch.testing.assert_close(ours, theirs, **tolerance)
     for ours, theirs in zip(

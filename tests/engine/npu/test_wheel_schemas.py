@@ -56,7 +56,7 @@ def test_lengths_of_fused_attention_are_host_lists_and_those_of_the_older_op_a_t
 
 def test_there_is_no_device(wheel):
     """Whatever passes in this lane has not run on an NPU."""
-    assert not torch.npu.is_available()
+    assert not getattr(torch, "npu").is_available()  # noqa: B009  the wheel adds it
 
 
 def test_the_graph_interface_takes_new_lengths_by_the_name_that_the_engine_uses(wheel):

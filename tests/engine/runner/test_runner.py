@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -63,12 +64,16 @@ def test_ragged_prunes_and_scattered_blocks_change_no_token(name):
     assert {0, device.info.drafts} <= {step["prefix"] for step in steps}
 
 
+def _offer(prefix, _step, _running):
+    return [prefix]
+
+
 def test_prefix_cuts_the_match_run_and_nothing_else():
     case = golden.cases("dspark_b16")[0]
     device = device_for(golden.spec("dspark_b16", slots=1))
     for prefix in (0, 1, 2):
         (stream,) = golden.streams([case["prompt"]])
-        generate(device, [stream], TOKENS, lambda _, running, prefix=prefix: [prefix])
+        generate(device, [stream], TOKENS, partial(_offer, prefix))
         for step in stream.steps:
             chain = case["output"][step["start"] - len(case["prompt"]) + 1 :]
             matches = [draft == token for draft, token in zip(step["draft_tokens"], chain, strict=False)]

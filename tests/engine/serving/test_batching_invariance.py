@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from typing import Any
 
 import pytest
 import torch
@@ -29,8 +30,8 @@ def spec(name="dspark_b7", block_size=4, **changes):
     return golden.spec(name, SLOTS, **fields)
 
 
-def outputs_of(prompts, tokens, *args, **options):
-    result, _ = serve(*args[:1], requests(prompts, tokens), *args[1:], **options)
+def outputs_of(prompts, tokens, runner: Any, *args: Any, **options: Any):
+    result, _ = serve(runner, requests(prompts, tokens), *args, **options)
     return list(result.output_ids.values())
 
 

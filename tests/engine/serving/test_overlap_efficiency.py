@@ -19,6 +19,7 @@ PATH = Path(__file__).parents[3] / "benchmarks" / "overlap_efficiency.py"
 @pytest.fixture(scope="module")
 def overlap():
     spec = importlib.util.spec_from_file_location("overlap_efficiency", PATH)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
