@@ -15,6 +15,7 @@ import typer
 from simtool.cli.registry import COMMANDS
 from simtool.errors import UsageError
 from simtool.step.placement import Placement
+from simtool.units import TimeUnit
 
 #: Exit statuses besides 0. A command that ends well but found something raises `typer.Exit(FINDING)`.
 FINDING = 1
@@ -23,6 +24,8 @@ BAD_USE = 2
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that is already there.")]
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
+TimeUnitOption = Annotated[TimeUnit | None, typer.Option(help="What a request trace's numeric timestamps count, where "
+                                                         "the file does not say.")]  # fmt: skip
 Traces = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace traces (folders).")]
 
 

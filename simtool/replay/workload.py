@@ -24,7 +24,8 @@ from simtool.step.scheduler import Request
 from simtool.trace.frames import empty_frame, make_frame
 from simtool.trace.importers.requests import read_requests
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Trace
+from simtool.trace.trace import Trace, open_trace
+from simtool.units import TimeUnit
 
 
 @dataclass(frozen=True)
@@ -73,16 +74,37 @@ class Workload:
         return Trace(recorded.path, dataclasses.replace(recorded.manifest, details=details), tables)
 
 
-def read_workload(path: Path, limit: int | None = None) -> Workload:
-    """Read a request trace (Azure CSV, Mooncake JSON lines); limit: its first requests only.
+def read_workload(path: Path, limit: int | None = None, unit: TimeUnit | None = None) -> Workload:
+    """Read a request trace, or the folder of one that was imported; limit: its first requests only.
 
-    Raises TraceError when it cannot be read, UsageError when it has fewer requests than the limit.
+    unit: of timestamps whose unit the file does not say. Raises TraceError when it cannot be read, UsageError when it
+    has fewer requests than the limit.
     """
-    trace = read_requests(path)
-    if limit is not None and not 1 <= limit <= len(trace.requests):
-        raise UsageError(f"{limit} requests asked for; {path} has {len(trace.requests)}, so give 1 to that many")
-    warnings = tuple(f"{path.name}: {line}" for line in trace.ledger.warnings())
-    return Workload(path.name, tuple(trace.requests[:limit]), warnings)
+    everything = _from_trace(path, unit) if path.is_dir() else _from_file(path, unit)
+    requests = everything.requests
+    if limit is not None and not 1 <= limit <= len(requests):
+        raise UsageError(f"{limit} requests asked for; {path} has {len(requests)}, so give 1 to that many")
+    return dataclasses.replace(everything, requests=requests[:limit])
+
+
+def _from_file(path: Path, unit: TimeUnit | None) -> Workload:
+    trace = read_requests(path, unit)
+    return Workload(path.name, tuple(trace.requests), tuple(f"{path.name}: {line}" for line in trace.warnings))
+
+
+def _from_trace(path: Path, unit: TimeUnit | None) -> Workload:
+    """The requests of a trace: as long as they were where they are finished, else as long as they asked for."""
+    if unit is not None:
+        raise UsageError(f"--time-unit has no effect on {path}, a trace, whose times are ns; leave it out")
+    trace = open_trace(path)
+    length = pl.when(pl.col("finished_ns").is_null()).then("max_new_tokens").otherwise("output_tokens")
+    asked = trace.table("requests").sort("arrival_ns", "request_id", maintain_order=True)
+    if asked.is_empty():
+        raise TraceError(f"{path}: holds no requests; give a request trace, or what `simtool import` made of one")
+    first_ns = asked["arrival_ns"][0]
+    columns = ("request_id", "prompt_tokens", length.alias("length"), pl.col("arrival_ns") - first_ns)
+    requests = tuple(Request(*row) for row in asked.select(*columns).iter_rows())
+    return Workload(path.name, requests, tuple(f"{path.name}: {line}" for line in trace.manifest.warnings))
 
 
 def recorded_workload(recorded: Trace) -> Workload:

@@ -57,6 +57,22 @@ def test_requests_of_a_file_are_served(folder, capsys):
     assert line["TTFT_p99_ns"] > line["queued_p99_ns"] >= 0
 
 
+def test_the_folder_of_an_imported_trace_is_served_like_its_file(folder, capsys):
+    assert run(["import", "asked.jsonl", "--out", "asked"]) == 0
+    capsys.readouterr()
+    for name in ("asked", "asked.jsonl"):
+        options = ["--policy", "static", "--requests", name, "--num-requests", "3", "--out", f"o-{name}"]
+        replayed(capsys, "whole", *options)
+    served = [open_trace(folder / f"o-{name}" / "whole-static") for name in ("asked", "asked.jsonl")]
+    for table in ("requests", "steps", "rows"):
+        assert served[0].table(table).equals(served[1].table(table))
+
+
+def test_a_time_unit_without_effect_is_refused(folder, capsys):
+    replayed(capsys, "whole", "--policy", "static", "--time-unit", "s", status=2)
+    replayed(capsys, "whole", "--policy", "static", "--requests", "whole", "--time-unit", "s", status=2)
+
+
 def test_a_closed_loop_prints_no_waiting_times(folder, capsys):
     printed = replayed(capsys, "whole", "--policy", "static")
     assert "TTFT" not in printed.out
@@ -128,7 +144,7 @@ def test_sampled_recordings_are_distributional_and_run_over_seeds(folder, capsys
         (["--num-requests", "3"], "--num-requests has no effect without --requests"),
         (["--requests", "asked.jsonl", "--num-requests", "9"], "9 requests asked for; asked.jsonl has 4"),
         (["--requests", "asked.jsonl", "--kv-blocks", "1"], "no request fits the KV cache"),
-        (["--requests", "p.json"], "p.json: no usable request in this mooncake trace"),
+        (["--requests", "p.json"], "p.json: has schema_version, name, device"),
         (["--requests", "gone.csv"], "gone.csv: cannot be read"),
         (["--seeds", "3"], "--seed and --seeds have no effect"),
         (["--seeds", "0"], "--seeds is 0; expected 1 or more"),

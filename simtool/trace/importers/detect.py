@@ -12,24 +12,38 @@ from simtool.trace.importers.ascend import read_ascend
 from simtool.trace.importers.imported import Imported, Source, import_manifest
 from simtool.trace.importers.kineto import read_kineto
 from simtool.trace.importers.mapping import NO_LANES
-from simtool.trace.importers.requests import RequestTrace, read_requests
+from simtool.trace.importers.request_traces.text import other_encoding
+from simtool.trace.importers.requests import RequestTrace, is_request_trace, read_requests
 from simtool.trace.schema import TABLES
+from simtool.units import TimeUnit
 
 
-def import_path(path: Path, lanes: Mapping[str, Lane] = NO_LANES) -> Imported:
-    """Read whatever lies at the path. lanes: stream -> lane, for profiles only.
+def import_path(path: Path, lanes: Mapping[str, Lane] = NO_LANES, unit: TimeUnit | None = None) -> Imported:
+    """Read whatever lies at the path. lanes: stream -> lane, for profiles only; unit: of a request trace's times.
 
     Raises TraceError when nothing is there, it is of no known format, or `lanes` does not apply.
     """
     if not path.exists():
         raise TraceError(f"{path}: is not there; give a profiler's output or a request trace")
-    if path.is_dir():
-        return read_ascend(path, lanes)
-    if path.suffix.lower() in (".csv", ".jsonl"):
+    if not path.is_dir() and _is_requests(path):
         if lanes:
             raise TraceError(f"{path}: a request trace has no streams, so no lane can be chosen for one")
-        return import_requests(read_requests(path))
-    return read_kineto(path, lanes)
+        return import_requests(read_requests(path, unit))
+    if unit is not None:
+        raise TraceError(f"{path}: --time-unit is for request traces, and this is none; leave it out")
+    return read_ascend(path, lanes) if path.is_dir() else read_kineto(path, lanes)
+
+
+def _is_requests(path: Path) -> bool:
+    """By content, and by name where the content says nothing. UTF-16 is refused here for every format."""
+    try:
+        with path.open("rb") as file:
+            encoding = other_encoding(file.read(64))
+    except OSError as error:
+        raise TraceError(f"{path}: cannot be read ({error.strerror}); give a file that can be") from error
+    if encoding:
+        raise TraceError(f"{path}: is {encoding} text; convert it first: iconv -f {encoding} -t UTF-8 {path.name}")
+    return is_request_trace(path) or path.suffix.lower() in (".csv", ".jsonl")
 
 
 def import_requests(trace: RequestTrace) -> Imported:
@@ -46,4 +60,4 @@ def import_requests(trace: RequestTrace) -> Imported:
     )
     source = Source(trace.source, f"{trace.format} request trace", "not said", "cpu", "none", "the first arrival")
     details = {"requests": len(trace.requests), **trace.ledger.to_dict()}
-    return Imported(import_manifest(source, details, trace.ledger.warnings()), {"requests": frame})
+    return Imported(import_manifest(source, details, trace.warnings), {"requests": frame})

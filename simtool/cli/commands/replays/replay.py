@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, check_controller
+from simtool.cli.options import ForceFlag, JsonFlag, TimeUnitOption, check_controller
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
 from simtool.cli.shared.opening import open_sound
@@ -17,6 +17,7 @@ from simtool.cli.shared.replaying import Outputs, Replays, report
 from simtool.cli.shared.summary import arrived_over_time
 from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
+from simtool.units import TimeUnit
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
@@ -44,8 +45,9 @@ def replay(
                                                         "(0 as in xLLM, unless recorded otherwise).")] = None,
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
                                                         "trace's.")] = None,
-    requests: Annotated[Path | None, typer.Option(help="Serve the requests of this trace (Azure CSV, Mooncake JSON "
-                         "lines), with outcomes bootstrapped by request from the trace.")] = None,
+    requests: Annotated[Path | None, typer.Option(help="Serve the requests of this request trace (a file, or the "
+                         "folder of an imported one), with outcomes bootstrapped by request from the trace.")] = None,
+    time_unit: TimeUnitOption = None,
     num_requests: Annotated[int | None, typer.Option(help="The first so many of --requests; default: all.")] = None,
     arrivals: Annotated[str | None, typer.Option(help="closed, trace, trace:RATE (that spacing, at so many requests a "
                          "second), or poisson:RATE; default: closed, with --requests trace.")] = None,
@@ -91,7 +93,7 @@ def replay(
     seeded = seed is not None or seeds > 1
     if seeded:
         _check_seeds(source, base, requests)
-    workload = _workload(source, base, requests, num_requests, redraw=seeded)
+    workload = _workload(source, base, _read(requests, num_requests, time_unit), redraw=seeded)
     if arrivals is not None and base.arrivals.kind == "trace":
         _check_spacing(arrivals, source, workload if requests is not None else None)
     replays = Replays(source, costs, base, placements, chosen, workload, lenient=_ALL in policy)
@@ -131,16 +133,23 @@ def _sampled(source: Trace) -> bool:
     return bool(source.manifest.sampling.get("temperature"))
 
 
-def _workload(
-    source: Trace, base: Scenario, requests: Path | None, limit: int | None, *, redraw: bool
-) -> Workload | None:
-    """What is served instead of the trace's requests as recorded. redraw: sampled outcomes, one draw, are redrawn."""
-    from simtool.replay.workload import read_workload, recorded_workload
+def _read(requests: Path | None, limit: int | None, unit: TimeUnit | None) -> Workload | None:
+    from simtool.replay.workload import read_workload
 
     if requests is not None:
-        return read_workload(requests, limit).fitted(source, base)
-    if limit is not None:
-        raise UsageError("--num-requests has no effect without --requests; leave it out")
+        return read_workload(requests, limit, unit)
+    for option, value in (("--num-requests", limit), ("--time-unit", unit)):
+        if value is not None:
+            raise UsageError(f"{option} has no effect without --requests; leave it out")
+    return None
+
+
+def _workload(source: Trace, base: Scenario, asked: Workload | None, *, redraw: bool) -> Workload | None:
+    """What is served instead of the trace's requests as recorded. redraw: sampled outcomes, one draw, are redrawn."""
+    from simtool.replay.workload import recorded_workload
+
+    if asked is not None:
+        return asked.fitted(source, base)
     return recorded_workload(source) if redraw and _sampled(source) else None
 
 

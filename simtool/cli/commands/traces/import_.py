@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag, OutPath, check_output
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, OutPath, TimeUnitOption, check_output
 from simtool.cli.shared import console
 from simtool.errors import UsageError
 from simtool.step.ops import Lane
@@ -20,10 +20,11 @@ _DEVICE_LANES = tuple(lane for lane in Lane if lane is not Lane.HOST)
 
 def import_(
     source: Annotated[Path, typer.Argument(help="torch.profiler JSON (.gz too), a torch_npu profiler's folder, or a "
-                                                "request trace: Azure CSV, Mooncake JSON lines.")],
+                                                "request trace (CSV or JSON).")],
     out: OutPath = None,
     lane: Annotated[list[str] | None, typer.Option(metavar="STREAM=LANE", help="Put a stream on prepare, compute or "
                     "copy, e.g. 'device 0 stream 7=copy'; default: by what it does. May be repeated.")] = None,
+    time_unit: TimeUnitOption = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:  # fmt: skip
@@ -33,7 +34,7 @@ def import_(
     check_output(target, force=force)
     from simtool.trace.importers.detect import import_path
 
-    trace = import_path(source, lanes).write(target, force=force)
+    trace = import_path(source, lanes, time_unit).write(target, force=force)
     if json:
         rows = {name: trace.table(name).height for name in ("events", "requests")}
         console.emit_json({"bundle": str(target), "rows": rows, **trace.manifest.to_dict()})

@@ -1,0 +1,1 @@
+"""The formats of public request traces, and the rows that they hold."""
