@@ -19,10 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import save_file
-from scipy import stats
 
 from simtool.engine.devices.open import open_device
 from simtool.engine.devices.spec import RunnerSpec
@@ -30,6 +28,7 @@ from simtool.engine.models.draft import DraftConfig, DraftModel
 from simtool.engine.models.target import TargetConfig, TargetModel
 from simtool.engine.serving.engine import Prompt
 from simtool.engine.serving.session import RunPlan, Session
+from simtool.stats.student import mean_interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, Placement, with_rebinds
 
@@ -120,9 +119,9 @@ def record_timer(session: Session, plan: RunPlan, trace: Path) -> Callable[[], f
 def summary(seen: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     table = {}
     for name in seen[0]:
-        values = np.array([repeat[name] for repeat in seen])
-        half = float(stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
-        table[name] = {"mean": round(float(values.mean()), 4), "plus_minus": round(half, 4)}
+        values = [repeat[name] for repeat in seen]
+        found = mean_interval(values)
+        table[name] = {"mean": round(found.mean, 4), "plus_minus": round(found.half or 0.0, 4)}
     return table
 
 

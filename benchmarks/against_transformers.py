@@ -6,8 +6,8 @@ Both decode greedily, `--new-tokens` from each of `--requests` prompts whatever 
 at a time: the engine admits the next request when one ends, transformers takes batch after batch. The engine drafts and
 verifies (one torch thread in the device process, and the host), once at full width and once under `--policy` with its
 predictor timed first; transformers decodes one token a step, once with one thread and once with all cores. Turns are
-taken in rotating order; ratios are tokens per second, each engine run over each transformers run, with a bootstrap
-interval over rounds (Efron & Tibshirani 1993). `agree`: prompts whose tokens are the same from all.
+taken in rotating order; ratios are tokens per second, each engine run over each transformers run, with Student's
+t interval over rounds. `agree`: prompts whose tokens are the same from all.
 
 What decides: a verify runs N+1 rows where `generate` runs one. On one core, where rows cost arithmetic, drafting
 pays by the tokens it gets accepted; that is a property of the pair, so the mean tokens a step stand beside the speeds.
@@ -26,7 +26,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from scipy import stats
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from simtool.cli.shared.live import live_predictor
@@ -38,11 +37,10 @@ from simtool.engine.serving.engine import Prompt
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.recorder import Recorder, StepFacts
 from simtool.engine.serving.session import RunPlan, Session
+from simtool.stats.student import ratio_interval
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import BUILT_IN
 
-CONFIDENCE = 0.95
-RESAMPLES = 2_000
 PROMPT_TOKENS = (32, 32)  # of one length, so that neither side pays for padding
 
 Outputs = list[list[int]]
@@ -118,12 +116,9 @@ def measure(
 
 def judge(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
     """Return the speed of the first over the second, from seconds by round, and the ends of its interval."""
-    seconds = np.array(ours), np.array(theirs)
-    interval = stats.bootstrap(
-        seconds, lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
-        confidence_level=CONFIDENCE, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0),
-    ).confidence_interval  # fmt: skip
-    return float(seconds[1].mean() / seconds[0].mean()), float(interval.low), float(interval.high)
+    ratio = ratio_interval(theirs, ours)
+    low, high = ratio.bounds or (ratio.mean, ratio.mean)
+    return ratio.mean, low, high
 
 
 def main() -> None:

@@ -17,11 +17,12 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from simtool.analysis.fidelity.fidelity import mean_interval, speed_of
+from simtool.analysis.fidelity.fidelity import speed_of
 from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.cli.shared import live
 from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.serving.session import RunPlan
+from simtool.stats.student import mean_interval
 from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import open_trace
 
@@ -55,7 +56,8 @@ def record(sl: int, draft_ms: float, repeats: int, folder: Path) -> dict[str, li
 def ratio(ours: list[Summary], theirs: list[Summary]) -> list[float]:
     """Return the first's tokens per second over the second's, and the ends of its interval."""
     logs = [math.log(speed_of(a) / speed_of(b)) for a, b in zip(ours, theirs, strict=True)]
-    return [math.exp(value) for value in mean_interval(logs)]
+    found = mean_interval(logs).mapped(math.exp)
+    return [found.mean, *(found.bounds or ())]
 
 
 def main() -> None:

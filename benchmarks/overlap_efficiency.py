@@ -5,7 +5,7 @@
 A pair is two steps: in one the host waits for the target forward and then builds lists, in the other it builds while
 the forward runs. gain = serial - overlapped; efficiency = mean gain / mean min(host, device), the latter two
 measured in the serial step. Step times drift between modes, so the two steps of a pair follow each other in
-alternating order, and the interval is a bootstrap over pairs (Efron & Tibshirani 1993). A third busy process takes
+alternating order, and the interval is Student's t over pairs. A third busy process takes
 every gain away: the share of the machine that others used stands beside each figure.
 """
 
@@ -21,17 +21,15 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from simtool.engine.devices.open import DEVICE_NAMES, open_device
 from simtool.engine.devices.protocol import Device
 from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.serving.host_load import MachineMeter
+from simtool.stats.student import ratio_interval
 from simtool.units import NS_PER_MS
 
-CONFIDENCE = 0.95
 WARM_UP_PAIRS = 10
-RESAMPLES = 2_000
 BLOCKS_FOR_DRAFTS = 8  # of 16 tokens: room for any block that is drafted in practice
 Samples = NDArray[np.float64]
 
@@ -67,19 +65,14 @@ def measure(device: Device, work: str, host_work: Callable[[], object], pairs: i
     return Pairs(*np.array(rows[WARM_UP_PAIRS:], dtype=np.float64).T)
 
 
-def efficiency(pairs: Pairs, seed: int = 0) -> tuple[float, float, float]:
+def efficiency(pairs: Pairs) -> tuple[float, float, float]:
     """Return mean gain / mean min(host, device) and the ends of its 95 % interval."""
     gain = pairs.serial_ns - pairs.overlapped_ns
     shorter = np.minimum(pairs.host_ns, pairs.device_ns)
 
-    def ratio(gain: Samples, shorter: Samples, axis: int = -1) -> Samples:
-        return np.asarray(gain.mean(axis) / shorter.mean(axis))
-
-    interval = stats.bootstrap(
-        (gain, shorter), ratio, paired=True, vectorized=True, confidence_level=CONFIDENCE, method="percentile",
-        n_resamples=RESAMPLES,        rng=np.random.default_rng(seed),
-    ).confidence_interval  # fmt: skip
-    return float(ratio(gain, shorter)), float(interval.low), float(interval.high)
+    found = ratio_interval(gain, shorter)
+    low, high = found.bounds or (found.mean, found.mean)
+    return found.mean, low, high
 
 
 def _pair(device: Device, work: str, host_work: Callable[[], object], *, serial_first: bool) -> list[int]:

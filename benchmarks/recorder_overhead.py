@@ -4,7 +4,7 @@
 
 A pair is two runs of the same prompts on one open device that take turns step by step (interleave.py): one
 writes a trace, the other keeps nothing. Both emit the same tokens in the same steps and meet the same machine, so the
-ratio of their times is the cost of recording. The interval is a bootstrap over pairs (Efron & Tibshirani 1993). Beside
+ratio of their times is the cost of recording. The interval is Student's t over pairs. Beside
 each figure: the share of the machine that others used, and how often the host waited for the device, which recording
 must not change.
 """
@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from scipy import stats
 
 from simtool.engine.devices.open import DEVICE_NAMES, open_device
 from simtool.engine.devices.spec import RunnerSpec
@@ -28,12 +27,11 @@ from simtool.engine.serving.engine import Prompt, RunResult
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.recorder import Recorder
 from simtool.engine.serving.session import RunPlan, Session, Share
+from simtool.stats.student import ratio_interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.units import NS_PER_MS
 
-CONFIDENCE = 0.95
-RESAMPLES = 2_000
 PROMPT_TOKENS = (24, 96)
 
 
@@ -77,14 +75,11 @@ def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhe
         rows.append((_step_ns(quiet), _step_ns(kept)))
     use = meter.stop()
     silent, recorded = np.array(rows).T
-    interval = stats.bootstrap(
-        (silent, recorded), lambda a, b, axis=-1: b.mean(axis) / a.mean(axis), paired=True, vectorized=True,
-        confidence_level=CONFIDENCE, method="percentile", n_resamples=RESAMPLES, rng=np.random.default_rng(0),
-    ).confidence_interval  # fmt: skip
-    ratio = recorded.mean() / silent.mean()
+    ratio = ratio_interval(recorded, silent)
+    low, high = ratio.bounds or (ratio.mean, ratio.mean)
     return Overhead(
         plan.placement.name, session.spec.slots // 2, pairs, quiet.steps, silent.mean() / NS_PER_MS,
-        recorded.mean() / NS_PER_MS, ratio, float(interval.low), float(interval.high), _silent_waits(session, plan),
+        recorded.mean() / NS_PER_MS, ratio.mean, low, high, _silent_waits(session, plan),
         _recorded_waits(folder / "0"), use.others if use else None,
     )  # fmt: skip
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simtool.stats.interval import Interval
+from simtool.stats.student import mean_interval
 from simtool.step.cost_features import DecodeShape
 from simtool.step.idle_effects import HostPast
-from simtool.study.break_even import Interval, interval
 from simtool.study.runner import Cell
 from xllm_2280.machines import Machine
 from xllm_2280.regions import Region
@@ -78,19 +79,12 @@ def overlap_chain(region: Region) -> Chain:
     )
 
 
-def resolved(found: Interval) -> int:
-    """Return +1 or -1 when the interval leaves out zero on that side, else 0."""
-    if found.low is None or found.high is None:
-        return 0
-    return (found.low > 0) - (found.high < 0)
-
-
 def _difference(region: Region, first: str, second: str) -> Interval:
     """Return by how much the second placement's full step is longer, in ns."""
     one, other = region.cells_of(first), region.cells_of(second)
     if len(one) > 1:
-        return interval([b.step_ns - a.step_ns for a, b in zip(one, other, strict=True)], draws=region.refitted)
-    return interval(_stepwise(one[0], other[0]))
+        return mean_interval([b.step_ns - a.step_ns for a, b in zip(one, other, strict=True)], draws=region.refitted)
+    return mean_interval(_stepwise(one[0], other[0]))
 
 
 def _stepwise(one: Cell, other: Cell) -> Sequence[float]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.stats.interval import Interval
 from simtool.step.placement import Placement
-from simtool.study.break_even import Interval
 from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
 from xllm_2280.regions import BASELINE, Region, lost
 

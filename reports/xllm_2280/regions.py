@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.stats.interval import Interval
+from simtool.stats.student import mean_interval
 from simtool.step.placement import Placement
-from simtool.study.break_even import Interval, interval
 from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
 
 BASELINE = "this-step"
@@ -70,7 +71,7 @@ def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[l
         second[0].placement,
         compare(arm_of(second), arm_of(first), draws=setting.refitted),
         lagged[0].placement,
-        interval([_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))], draws=setting.refitted),
+        mean_interval([_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))], draws=setting.refitted),
         lost(fresh, lagged, draws=setting.refitted),
         tuple(map(tuple, cells)),
         setting.refitted,
@@ -80,7 +81,7 @@ def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[l
 def lost(fresh: Sequence[Cell], lagged: Sequence[Cell], *, draws: bool) -> Interval:
     """Return the share of tokens per step that a lag placement loses against this-step."""
     pairs = zip(fresh, lagged, strict=True)
-    return interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=draws)
+    return mean_interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=draws)
 
 
 def _affordable(seed: int, fresh: Sequence[Cell], lagged: Sequence[Cell], rivals: Sequence[Sequence[Cell]]) -> float:

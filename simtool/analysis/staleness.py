@@ -1,7 +1,7 @@
 """What a lag costs in acceptance: per position and per prompt kind, and how long a confidence stays worth reading.
 
 Greedy decoding emits the same tokens at every lag, so a request that loses acceptance needs more steps for them:
-loss = 1 - steps at lag 0 / steps at the lag. Requests are independent, hence the interval: resampled requests.
+loss = 1 - steps at lag 0 / steps at the lag. Requests are independent, hence the interval: the request is its unit.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from simtool.analysis.confidence import Blocks, auc
 from simtool.errors import TraceError
+from simtool.stats.interval import Interval
+from simtool.stats.student import ratio_interval
 from simtool.trace.trace import Trace
 
-_RESAMPLES = 2000
-_INTERVAL = (0.025, 0.975)
 ALL = "all"
 
 
@@ -26,7 +26,7 @@ ALL = "all"
 class Staleness:
     """One lag, one prompt kind ("all": every request).
 
-    loss, low, high: share of acceptance length lost against lag 0, and its 95 % interval over requests.
+    loss: share of acceptance length lost against lag 0, with its interval over requests.
     offered_at[k-1], accepted_at[k-1]: sequence-steps that offered, accepted their k-th draft, of sequence_steps.
     unfresh: sequence-steps verified at full width for want of a confidence old enough; a request has `lag` of them,
     so that a short output hides part of what its lag costs.
@@ -39,9 +39,7 @@ class Staleness:
     unfresh: int
     acceptance_length: float
     acceptance_rate: float | None
-    loss: float
-    low: float
-    high: float
+    loss: Interval
     offered_at: tuple[int, ...]
     accepted_at: tuple[int, ...]
 
@@ -59,10 +57,10 @@ class Persistence:
     auc: tuple[float | None, ...]
 
 
-def staleness_by_lag(traces: Mapping[int, Trace], seed: int = 0) -> list[Staleness]:
+def staleness_by_lag(traces: Mapping[int, Trace]) -> list[Staleness]:
     """Compare runs of the same requests at several lags; traces: by lag, lag 0 among them.
 
-    Raises TraceError when lag 0 is missing. The seed is the bootstrap's.
+    Raises TraceError when lag 0 is missing.
     """
     if 0 not in traces:
         raise TraceError(f"lags {sorted(traces)} without lag 0; there is nothing to compare them with")
@@ -75,7 +73,7 @@ def staleness_by_lag(traces: Mapping[int, Trace], seed: int = 0) -> list[Stalene
         kinds = sorted(kind for kind in set(joined["kind"].to_list()) if kind is not None)
         for kind in (ALL, *kinds):
             mine = pl.lit(True) if kind == ALL else pl.col("kind") == kind
-            found.append(_effect(lag, kind, joined.filter(mine), rows.filter(mine), drafts, seed))
+            found.append(_effect(lag, kind, joined.filter(mine), rows.filter(mine), drafts))
     return found
 
 
@@ -104,10 +102,8 @@ def _steps_by_request(trace: Trace) -> pl.DataFrame:
     return requests.join(steps, on="request_id")
 
 
-def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts: int, seed: int) -> Staleness:
+def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts: int) -> Staleness:
     fresh, lagged = steps["steps"].to_numpy(), steps["steps_lagged"].to_numpy()
-    draws = np.random.default_rng(seed).integers(0, len(fresh), size=(_RESAMPLES, len(fresh)))
-    low, high = np.quantile(1 - fresh[draws].sum(axis=1) / lagged[draws].sum(axis=1), _INTERVAL)
     offered, accepted = int(rows["prefix_len"].sum()), int(rows["accepted"].sum())
     return Staleness(
         lag,
@@ -117,9 +113,7 @@ def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts
         int((~rows["fresh"]).sum()),
         accepted / rows.height + 1,
         accepted / offered if offered else None,
-        float(1 - fresh.sum() / lagged.sum()),
-        float(low),
-        float(high),
+        ratio_interval(lagged - fresh, lagged),
         _at_least(rows["prefix_len"], drafts),
         _at_least(rows["accepted"], drafts),
     )

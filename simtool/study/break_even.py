@@ -10,32 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-from scipy import stats
-
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats, merged
+from simtool.stats.interval import Interval
+from simtool.stats.student import mean_interval
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Cell, Progress, Setting, run_cells, silent
-
-_CONFIDENCE = 0.95
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean over seeds with its 95 % interval (Student's t); low and high are None with one value only.
-
-    Where every seed has refitted costs, the interval is of one draw, not of the mean: it covers the fit's error.
-    """
-
-    mean: float
-    low: float | None = None
-    high: float | None = None
 
 
 @dataclass(frozen=True)
 class BreakEven:
-    """One point. decision_ns: what a decision was set to cost. affordable, lost: shares of tokens per step."""
+    """One point. decision_ns: what a decision was set to cost. affordable, lost: shares of tokens per step.
+
+    Where every seed has refitted costs, the intervals are of one draw, not of the mean: they cover the fit's error.
+    """
 
     concurrency: int
     decision_ns: int
@@ -73,22 +61,12 @@ def caveats_of(points: Sequence[BreakEven]) -> Caveats:
     return merged(point.caveats for point in points)
 
 
-def interval(values: Sequence[float], *, draws: bool = False) -> Interval:
-    """Return the mean of values with its 95 % interval; draws: of a draw more, as in `analysis.compare`."""
-    mean, count = float(np.mean(values)), len(values)
-    if count < 2:
-        return Interval(mean)
-    share = (1 + 1 / count) ** 0.5 if draws else (1 / count) ** 0.5
-    half = float(stats.t.ppf((1 + _CONFIDENCE) / 2, count - 1) * np.std(values, ddof=1)) * share
-    return Interval(mean, mean - half, mean + half)
-
-
 def _point(setting: Setting, decision_ns: int, fresh: Sequence[Cell], lagged: Sequence[Cell]) -> BreakEven:
     pairs = list(zip(fresh, lagged, strict=True))
     return BreakEven(
         setting.concurrency,
         decision_ns,
-        interval([1 - old.step_ns / new.step_ns for new, old in pairs], draws=setting.refitted),
-        interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=setting.refitted),
+        mean_interval([1 - old.step_ns / new.step_ns for new, old in pairs], draws=setting.refitted),
+        mean_interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=setting.refitted),
         merged(cell.caveats for cell in (*fresh, *lagged)),
     )

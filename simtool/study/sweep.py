@@ -11,8 +11,8 @@ import polars as pl
 
 from simtool.errors import UsageError
 from simtool.replay.caveats import Caveats
+from simtool.stats.student import mean_interval
 from simtool.step.placement import Placement
-from simtool.study.break_even import interval
 from simtool.study.runner import Cell, Progress, Setting, caveats_of, run_cells
 
 _WHERE = ("trace", "profile", "sl", "concurrency", "stale_loss")
@@ -84,7 +84,7 @@ def with_gain(table: pl.DataFrame, baseline: str) -> pl.DataFrame:
     rows = []
     for _, part in joined.group_by(*_WHERE, "placement", maintain_order=True):
         logs = (part["tokens_per_s"] / part["base"]).log().to_list()
-        found = interval(logs, draws=bool(part["refitted"][0]))
+        found = mean_interval(logs, draws=bool(part["refitted"][0]))
         means = {name: part[name].mean() for name in ("tokens_per_s", "step_ns")}
         gains = {"gain": _change(found.mean), "gain_low": _change(found.low), "gain_high": _change(found.high)}
         rows.append({**part.row(0, named=True), **means, **gains})

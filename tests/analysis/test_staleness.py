@@ -53,11 +53,11 @@ def test_loss_is_counted_in_steps(manifest):
     fresh = run_of(manifest, {"p": [(2, 2), (1, 0)], "c": [(2, 1), (2, 1)]})
     lagged = run_of(manifest, {"p": [(0, 0)] * 4, "c": [(2, 1), (1, 1)]})
     found = {(effect.lag, effect.kind): effect for effect in staleness_by_lag({0: fresh, 1: lagged})}
-    assert found[1, "prose"].loss == 0.5
-    assert found[1, "code"].loss == 0
-    assert found[1, ALL].loss == pytest.approx(1 - 4 / 6)
-    assert found[1, ALL].low <= found[1, ALL].loss <= found[1, ALL].high
-    assert found[0, ALL].loss == found[0, ALL].low == found[0, ALL].high == 0
+    assert found[1, "prose"].loss.mean == 0.5
+    assert found[1, "code"].loss.mean == 0
+    assert found[1, ALL].loss.mean == pytest.approx(1 - 4 / 6)
+    assert found[1, ALL].loss.contains(found[1, ALL].loss.mean)
+    assert (found[0, ALL].loss.mean, found[0, ALL].loss.bounds) == (0, (0, 0))
     assert (found[0, "prose"].offered_at, found[0, "prose"].accepted_at) == ((2, 1), (1, 1))
     assert found[0, "prose"].acceptance_rate == pytest.approx(2 / 3)
     assert found[1, "prose"].acceptance_rate is None

@@ -14,7 +14,8 @@ from simtool.report.figures.break_even import contours, draw_break_even
 from simtool.report.figures.heat_map import draw_heat_map, heat_maps
 from simtool.report.figures.sensitivity import draw_tornado, shown_bars
 from simtool.report.figures.staleness import draw_by_position, draw_loss, draw_persistence
-from simtool.study.break_even import BreakEven, Interval
+from simtool.stats.interval import Interval
+from simtool.study.break_even import BreakEven
 from simtool.study.runner import Cell, arm_of
 from simtool.study.sensitivity import Bar, Sensitivity
 
@@ -99,7 +100,7 @@ def test_loss_map_marks_who_wins_and_what_is_told():
 
 def test_lag_figures():
     effects = [
-        Staleness(lag, kind, 4, 100, 4 * lag, 2.0, 0.8, 0.01 * lag, 0.0, 0.02, (90, 50), (80, 20))
+        Staleness(lag, kind, 4, 100, 4 * lag, 2.0, 0.8, Interval(0.01 * lag, 0.0, 0.02), (90, 50), (80, 20))
         for lag in (0, 1)
         for kind in ("all", "code")
     ]

@@ -4,10 +4,11 @@ import pytest
 
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
+from simtool.stats.student import mean_interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN, parse_placement
-from simtool.study.break_even import break_even, interval
+from simtool.study.break_even import break_even
 from simtool.study.runner import run_cells
 from simtool.study.search import candidates, search
 from simtool.study.sensitivity import count_jobs, tornado
@@ -92,7 +93,7 @@ def test_break_even_is_where_throughputs_meet(tmp_path):
 
 def test_interval():
     """Mean 2, standard deviation 1, three values: 2 +- 4.303 / sqrt(3)."""
-    found = interval([1.0, 2.0, 3.0])
+    found = mean_interval([1.0, 2.0, 3.0])
     assert found.mean == 2
     assert found.high == pytest.approx(2 + 4.3027 / 3**0.5, abs=1e-3)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simtool.study.break_even import Interval
+from simtool.stats.interval import Interval
 from simtool.units import format_ns
 from xllm_2280.answers import TraceAnswers
-from xllm_2280.claims import Chain, Fill, Hoist, fill_cost, hoist_cost, overlap_chain, resolved
+from xllm_2280.claims import Chain, Fill, Hoist, fill_cost, hoist_cost, overlap_chain
 from xllm_2280.page.markdown import microseconds, table
 from xllm_2280.regions import Region
 
@@ -116,7 +116,7 @@ class _Told:
 
     @classmethod
     def of(cls, costs: Sequence[Interval]) -> _Told:
-        sides = [resolved(cost) for cost in costs]
+        sides = [cost.side() for cost in costs]
         return cls(sides.count(1), sides.count(-1), len(sides))
 
     def __str__(self) -> str:

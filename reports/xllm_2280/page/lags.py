@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simtool.analysis.staleness import ALL, Staleness
 from simtool.units import format_ns
 from xllm_2280.answers import TraceAnswers
-from xllm_2280.page.markdown import percent, table
+from xllm_2280.page.markdown import percent, share, table
 from xllm_2280.rebinding import REBIND_US
 
 
@@ -22,7 +22,7 @@ def lag_beyond_one(answers: Sequence[TraceAnswers]) -> str:
             f"{effect.acceptance_length:.3f}",
             "-" if effect.acceptance_rate is None else f"{effect.acceptance_rate:.3f}",
             f"{effect.unfresh / effect.sequence_steps:.1%}",
-            f"{effect.loss:+.2%} ({effect.low:+.2%} to {effect.high:+.2%})",
+            share(effect.loss),
         )
         for sl, effect in effects
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simtool.analysis.comparison.compare import Comparison
-from simtool.study.break_even import Interval
+from simtool.stats.interval import Interval
 from simtool.study.runner import Setting
 from simtool.units import NS_PER_US
 
@@ -30,16 +30,18 @@ def percent(comparison: Comparison) -> str:
 def microseconds(found: Interval) -> str:
     """Return a time in us with its interval; found: in ns."""
     mean = f"{found.mean / NS_PER_US:+.1f}"
-    if found.low is None or found.high is None:
+    if found.bounds is None:
         return f"{mean} us"
-    return f"{mean} us ({found.low / NS_PER_US:+.1f} to {found.high / NS_PER_US:+.1f})"
+    low, high = found.bounds
+    return f"{mean} us ({low / NS_PER_US:+.1f} to {high / NS_PER_US:+.1f})"
 
 
 def share(found: Interval) -> str:
     """Return a share in percent with its interval."""
-    if found.low is None or found.high is None:
+    if found.bounds is None:
         return f"{found.mean:+.2%}"
-    return f"{found.mean:+.2%} ({found.low:+.2%} to {found.high:+.2%})"
+    low, high = found.bounds
+    return f"{found.mean:+.2%} ({low:+.2%} to {high:+.2%})"
 
 
 def trace_options(setting: Setting, waves: int) -> str:

@@ -16,16 +16,16 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from simtool.analysis.comparison.arms import Arm, Run, unlike_machines
+from simtool.stats.interval import LEVEL, LEVEL_TEXT, Interval
+from simtool.stats.power import MAX_REPETITIONS, repetitions_needed
+from simtool.stats.student import mean_interval, welch_interval
 from simtool.units import NS_PER_S
 
-CONFIDENCE = 0.95
 DRIFT_REMEDY = "runs drift; record 3 or more interleaved repetitions"
 _RESAMPLES = 2000
 _Number = TypeVar("_Number", np.int64, np.float64)
-_MAX_REPETITIONS = 1000
 
 
 class Metric(StrEnum):
@@ -83,7 +83,7 @@ class Comparison:
 
     @property
     def _claim(self) -> str:
-        interval = f"95 % interval {self.interval}"
+        interval = f"{LEVEL_TEXT} interval {self.interval}"
         if self.resolved:
             return f"{self.other} {self._effect()} than {self.baseline} ({interval})"
         if self._clear:
@@ -127,34 +127,34 @@ def compare(
     if min(counts) < 2:
         return _compare_steps(baseline, other, metric, seed)
     first, second = (np.log([metric_value(run, metric) for run in arm.runs]) for arm in (baseline, other))
-    if counts[0] == counts[1]:
-        difference = second - first
-        mean, error, freedom = float(difference.mean()), _standard_error(difference), counts[0] - 1.0
-        method = f"paired t on {counts[0]} repetitions"
-        if draws:
-            error *= math.sqrt(counts[0] + 1)
-            method = f"paired t on the spread of {counts[0]} draws of costs and noise"
-    else:
-        mean = float(second.mean() - first.mean())
-        errors = _standard_error(first), _standard_error(second)
-        error = math.hypot(*errors)
-        freedom = _welch_freedom(errors, counts)
-        method = f"Welch's t on {counts[0]} and {counts[1]} repetitions"
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
-    count = min(counts)
+    found, deviation = _between_runs(first, second, draws=draws)
+    ratio = found.mapped(math.exp)
+    low, high = ratio.bounds or (ratio.mean, ratio.mean)
     return Comparison(
         metric,
         baseline.name,
         other.name,
-        math.exp(mean),
-        math.exp(mean - half),
-        math.exp(mean + half),
-        count,
-        method,
-        None if draws else _repetitions_needed(mean, error * math.sqrt(count)),
+        ratio.mean,
+        low,
+        high,
+        min(counts),
+        found.method,
+        None if draws else repetitions_needed(found.mean, deviation),
         _drifts(baseline, other),
         caveat=unlike_machines(baseline, other),
     )
+
+
+def _between_runs(first: NDArray[np.float64], second: NDArray[np.float64], *, draws: bool) -> tuple[Interval, float]:
+    """The log ratio of two arms' runs, and the deviation of one (paired) difference."""
+    counts = len(first), len(second)
+    if counts[0] != counts[1]:
+        deviation = math.hypot(*(values.std(ddof=1) / math.sqrt(len(values)) for values in (first, second)))
+        method = f"Welch's t on {counts[0]} and {counts[1]} repetitions"
+        return welch_interval(list(first), list(second)).because(method), deviation * math.sqrt(min(counts))
+    found = mean_interval(list(second - first), draws=draws)
+    what = f"the spread of {counts[0]} draws of costs and noise" if draws else f"{counts[0]} repetitions"
+    return found.because(f"paired t on {what}"), float((second - first).std(ddof=1))
 
 
 def block_length(values: NDArray[np.generic]) -> int:
@@ -181,7 +181,7 @@ def bootstrap(run: Run, metric: Metric, rng: np.random.Generator) -> NDArray[np.
 def metric_interval(run: Run, metric: Metric, seed: int = 0) -> tuple[float, float]:
     """Return the 95 % interval of one run's metric, from resampling its own steps; blind to drift between runs."""
     values = bootstrap(run, metric, np.random.default_rng(seed))
-    low, high = np.quantile(values, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    low, high = np.quantile(values, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     return float(low), float(high)
 
 
@@ -196,9 +196,9 @@ def _compare_steps(baseline: Arm, other: Arm, metric: Metric, seed: int) -> Comp
         resampled = np.log(bootstrap(second, metric, np.random.default_rng((seed, 1))))
         resampled -= np.log(bootstrap(first, metric, np.random.default_rng((seed, 0))))
         method = "one run each, unpaired"
-    low, high = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
+    low, high = np.quantile(resampled, ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
     half = float(high - low) / 2
-    needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(_MAX_REPETITIONS) else None
+    needed = math.ceil((half / mean) ** 2) if mean and half / abs(mean) < math.sqrt(MAX_REPETITIONS) else None
     method = f"{method}: bootstrap of {len(first.tokens)} and {len(second.tokens)} steps"
     unused = tuple(run.name for arm in (baseline, other) for run in arm.runs[1:])
     if unused:
@@ -244,24 +244,6 @@ def _block_sums(values: NDArray[_Number], length: int) -> NDArray[_Number]:
     """Sums of all runs of `length` consecutive values: [n - length + 1]."""
     total = np.concatenate(([0], np.cumsum(values)))
     return np.asarray(total[length:] - total[:-length], values.dtype)
-
-
-def _standard_error(values: NDArray[np.float64]) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values)))
-
-
-def _welch_freedom(errors: tuple[float, float], counts: tuple[int, int]) -> float:
-    squares = [error**2 for error in errors]
-    spread = sum(square**2 / (count - 1) for square, count in zip(squares, counts, strict=True))
-    return sum(squares) ** 2 / spread if spread else float(min(counts) - 1)
-
-
-def _repetitions_needed(mean: float, deviation: float) -> int | None:
-    """Smallest number of repetitions at which the t interval of this mean and spread would leave out zero."""
-    counts = np.arange(2, _MAX_REPETITIONS + 1)
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, counts - 1) * deviation / np.sqrt(counts)
-    enough = counts[half < abs(mean)]
-    return int(enough[0]) if len(enough) else None
 
 
 def _percent(ratio: float) -> str:

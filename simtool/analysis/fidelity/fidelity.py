@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import combinations
-
-import numpy as np
-from scipy import stats
 
 from simtool.analysis.fidelity.divergence import first_difference, mismatches
 from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.errors import UsageError
+from simtool.stats.interval import Interval
+from simtool.stats.student import mean_interval
 from simtool.trace.rounding_ties import Judgement
 from simtool.trace.trace import Trace
-
-CONFIDENCE = 0.95
 
 #: What is judged: name, unit ("ns" durations, "" counts and shares), and how it is read off a summary.
 MEASURES: tuple[tuple[str, str, Callable[[Summary], float | None]], ...] = (
@@ -33,52 +30,68 @@ MEASURES: tuple[tuple[str, str, Callable[[Summary], float | None]], ...] = (
 
 @dataclass(frozen=True)
 class Judged:
-    """One measure of one arm. low, high: the live mean's 95 % interval (Student's t over repetitions)."""
+    """One measure of one arm: predicted by the replay, and the live mean over repetitions with its interval."""
 
     arm: str
     measure: str
     unit: str
     predicted: float
-    measured: float
-    low: float
-    high: float
+    live: Interval
 
     @property
     def error(self) -> float | None:
         """Signed relative error of the prediction; None where nothing was measured to divide by."""
-        return self.predicted / self.measured - 1 if self.measured else None
+        return self.predicted / self.live.mean - 1 if self.live.mean else None
 
     @property
     def inside(self) -> bool:
         """Whether the prediction lies in the live interval."""
-        return self.low <= self.predicted <= self.high
+        return self.live.contains(self.predicted)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        named = {"arm": self.arm, "measure": self.measure, "unit": self.unit}
+        live = {"measured": self.live.mean, "low": self.live.low, "high": self.live.high}
+        return {**named, "predicted": self.predicted, **live, "error": self.error, "inside": self.inside}
 
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """Throughput of `other` over `baseline`. low, high: 95 % interval of the measured ratio, paired by repetition.
+    """Throughput of `other` over `baseline`.
 
-    predicted_low, predicted_high: the replay's own 95 % interval, from draws of its noise and of its refitted costs.
+    replayed: with the replay's own interval, from draws of its noise and of its refitted costs. live: paired by
+    repetition.
     """
 
     baseline: str
     other: str
-    predicted: float
-    predicted_low: float
-    predicted_high: float
-    measured: float
-    low: float
-    high: float
+    replayed: Interval
+    live: Interval
 
     @property
     def inside(self) -> bool:
         """Whether the predicted ratio lies in the measured interval."""
-        return self.low <= self.predicted <= self.high
+        return self.live.contains(self.replayed.mean)
 
     @property
     def foreseen(self) -> bool:
         """Whether the measured ratio lies in the predicted interval."""
-        return self.predicted_low <= self.measured <= self.predicted_high
+        return self.replayed.contains(self.live.mean)
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values."""
+        return {
+            "baseline": self.baseline,
+            "other": self.other,
+            "predicted": self.replayed.mean,
+            "predicted_low": self.replayed.low,
+            "predicted_high": self.replayed.high,
+            "measured": self.live.mean,
+            "low": self.live.low,
+            "high": self.live.high,
+            "inside": self.inside,
+            "foreseen": self.foreseen,
+        }
 
 
 @dataclass(frozen=True)
@@ -108,8 +121,7 @@ class Fidelity:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
-        judged = [asdict(each) | {"error": each.error, "inside": each.inside} for each in self.judged]
-        pairs = [asdict(each) | {"inside": each.inside, "foreseen": each.foreseen} for each in self.pairs]
+        judged, pairs = [each.to_dict() for each in self.judged], [each.to_dict() for each in self.pairs]
         counts = {"repetitions": self.repetitions, "rows": self.rows, "mismatches": self.mismatches}
         return {**counts, "first_differences": list(map(str, self.first_differences)), "judged": judged, "pairs": pairs}
 
@@ -154,8 +166,7 @@ def _judge(arm: str, name: str, unit: str, predicted: float | None, measured: Se
     values = [value for value in measured if value is not None]
     if predicted is None or len(values) < 2:
         return None
-    mean, low, high = mean_interval(values)
-    return Judged(arm, name, unit, predicted, mean, low, high)
+    return Judged(arm=arm, measure=name, unit=unit, predicted=predicted, live=mean_interval(values))
 
 
 def _judge_pair(
@@ -168,18 +179,12 @@ def _judge_pair(
     def ratios(first: Sequence[Summary], second: Sequence[Summary]) -> list[float]:
         return [math.log(speed_of(b) / speed_of(a)) for a, b in zip(first, second, strict=False)]
 
-    mean, low, high = (math.exp(value) for value in mean_interval(ratios(measured[baseline], measured[other])))
-    point = speed_of(predicted[other]) / speed_of(predicted[baseline])
-    reach = math.exp(_reach(ratios(varied.get(baseline, ()), varied.get(other, ()))))
-    return JudgedPair(baseline, other, point, point / reach, point * reach, mean, low, high)
-
-
-def _reach(draws: Sequence[float]) -> float:
-    """Half the 95 % interval of one more draw; 0 where fewer than two tell nothing of their spread."""
-    if len(draws) < 2:
-        return 0.0
-    quantile = stats.t.ppf((1 + CONFIDENCE) / 2, len(draws) - 1)
-    return float(quantile * np.std(draws, ddof=1) * math.sqrt(1 + 1 / len(draws)))
+    live = mean_interval(ratios(measured[baseline], measured[other]))
+    point = math.log(speed_of(predicted[other]) / speed_of(predicted[baseline]))
+    drawn = ratios(varied.get(baseline, ()), varied.get(other, ()))
+    reach = mean_interval(drawn, draws=True).half if len(drawn) > 1 else 0.0
+    replayed = Interval.around(point, reach or 0.0, f"t on the spread of {len(drawn)} draws about the fitted costs")
+    return JudgedPair(baseline, other, replayed.mapped(math.exp), live.mapped(math.exp))
 
 
 def speed_of(summary: Summary) -> float:
@@ -188,10 +193,3 @@ def speed_of(summary: Summary) -> float:
     if not speed:
         raise UsageError("a run emitted no tokens, so there is nothing to judge; record a longer one")
     return speed
-
-
-def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of two or more values and the ends of its 95 % interval (Student's t)."""
-    mean = float(np.mean(values))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, len(values) - 1) * stats.sem(values))
-    return mean, mean - half, mean + half

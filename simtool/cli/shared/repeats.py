@@ -10,8 +10,8 @@ from simtool.cli.shared import console
 from simtool.cli.shared.summary import Line, as_json, tell_why_not_steady
 
 if TYPE_CHECKING:
-    from simtool.analysis.comparison.repeats import Interval
     from simtool.report.terminal.numbers import Number
+    from simtool.stats.interval import Interval
 
 _BASELINES = ("this-step", "static")
 
@@ -49,30 +49,30 @@ def _numbers(repeats: Repeats) -> Sequence[Number]:
 
 
 def _means(repeats: Repeats, name: str) -> dict[Number, Interval | None]:
-    from simtool.analysis.comparison.repeats import interval
+    from simtool.stats.student import known_mean_interval
 
-    return {n: interval([n.get(line.summary) for line in repeats[name]]) for n in _numbers(repeats)}
+    return {n: known_mean_interval([n.get(line.summary) for line in repeats[name]]) for n in _numbers(repeats)}
 
 
 def _changes(repeats: Repeats, name: str, baseline: str) -> dict[Number, Interval | None]:
-    from simtool.analysis.comparison.repeats import change
+    from simtool.stats.student import relative_change
 
     def values(of: str, number: Number) -> list[float | None]:
         return [number.get(line.summary) for line in repeats[of]]
 
-    return {n: change(values(baseline, n), values(name, n)) for n in _numbers(repeats)}
+    return {n: relative_change(values(baseline, n), values(name, n)) for n in _numbers(repeats)}
 
 
 def _machine(intervals: Mapping[Number, Interval | None]) -> dict[str, object]:
-    return {number.key: asdict(each) if each else None for number, each in intervals.items()}
+    return {number.key: asdict(each) | {"half": each.half} if each else None for number, each in intervals.items()}
 
 
 def _text(number: Number, each: Interval | None) -> str:
-    return f"{number.write(each.mean)} ± {number.write(each.half)}" if each else "-"
+    return f"{number.write(each.mean)} ± {number.write(each.half)}" if each and each.half is not None else "-"
 
 
 def _percent(each: Interval | None) -> str:
-    return f"{each.mean:+.2%} ± {each.half:.2%}" if each else "-"
+    return f"{each.mean:+.2%} ± {each.half:.2%}" if each and each.half is not None else "-"
 
 
 def _print(title: str, repeats: Repeats, cells: Mapping[str, Sequence[str]]) -> None:

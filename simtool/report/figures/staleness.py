@@ -21,11 +21,10 @@ def draw_loss(effects: Sequence[Staleness]) -> go.Figure:
             name=kind,
             mode="lines+markers",
             x=[effect.lag for effect in mine],
-            y=[effect.loss for effect in mine],
+            y=[effect.loss.mean for effect in mine],
             error_y={
                 "type": "data",
-                "array": [effect.high - effect.loss for effect in mine],
-                "arrayminus": [effect.loss - effect.low for effect in mine],
+                "array": [effect.loss.half or 0.0 for effect in mine],
             },
             line={"color": colour, "width": 3 if kind == ALL else 1.5},
             hovertemplate=f"{kind}, lag %{{x}}: %{{y:.2%}} lost<extra></extra>",

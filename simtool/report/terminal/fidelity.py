@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from simtool.analysis.fidelity.fidelity import Fidelity, Judged, JudgedPair
 from simtool.report.terminal.tables import TextTable, table
+from simtool.stats.interval import LEVEL_TEXT
 from simtool.trace.trace import Trace
 from simtool.units import format_ns
 
@@ -44,11 +45,11 @@ def headline(fidelity: Fidelity) -> list[str]:
 
 
 def _sentence(each: JudgedPair) -> str:
-    interval = f"95 % interval {_change(each.low)} to {_change(each.high)}; replay {_change(each.predicted)}"
-    if each.low <= 1 <= each.high:
+    interval = f"{LEVEL_TEXT} interval {each.live.text(_change)}; replay {_change(each.replayed.mean)}"
+    if not each.live.side(1.0):
         return f"cannot tell {each.other} from {each.baseline} ({interval})"
-    more = "more" if each.measured > 1 else "fewer"
-    size = f"{abs(each.measured - 1) * 100:.1f} %"
+    more = "more" if each.live.mean > 1 else "fewer"
+    size = f"{abs(each.live.mean - 1) * 100:.1f} %"
     return f"{each.other} gives {size} {more} tokens/s than {each.baseline} ({interval})"
 
 
@@ -75,8 +76,8 @@ def describe(fidelity: Fidelity, live: Sequence[Trace]) -> list[str]:
 
 def _arm_row(each: Judged) -> tuple[str, ...]:
     error = "-" if each.error is None else f"{each.error:+.1%}"
-    interval = f"{_value(each.low, each.unit)} to {_value(each.high, each.unit)}"
-    values = (_value(each.predicted, each.unit), _value(each.measured, each.unit))
+    interval = each.live.text(lambda value: _value(value, each.unit))
+    values = (_value(each.predicted, each.unit), _value(each.live.mean, each.unit))
     return each.arm, each.measure, *values, interval, error, "inside" if each.inside else "outside"
 
 
@@ -84,10 +85,10 @@ def _pair_row(each: JudgedPair) -> tuple[str, ...]:
     return (
         each.other,
         each.baseline,
-        _change(each.predicted),
-        f"{_change(each.predicted_low)} to {_change(each.predicted_high)}",
-        _change(each.measured),
-        f"{_change(each.low)} to {_change(each.high)}",
+        _change(each.replayed.mean),
+        each.replayed.text(_change),
+        _change(each.live.mean),
+        each.live.text(_change),
         "yes" if each.inside else "no",
         "yes" if each.foreseen else "no",
     )

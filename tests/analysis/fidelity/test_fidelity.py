@@ -45,7 +45,7 @@ def test_errors_are_signed_and_pairs_have_the_ratio(replayed):
     assert found.errors("acceptance length") == [0.0, 0.0]
     (pair,) = found.pairs
     assert (pair.baseline, pair.other) == ("static", "lag")
-    assert pair.low <= pair.measured <= pair.high
+    assert pair.live.contains(pair.live.mean)
 
 
 def test_one_repetition_judges_tokens_alone(replayed):
@@ -61,9 +61,9 @@ def test_a_pair_is_foreseen_where_the_spread_of_the_draws_reaches_what_was_measu
     (without,), (narrow,), (reached,) = (
         judge(live, point, noisy).pairs for noisy in ({}, {arm: [point[arm]] * 3 for arm in live}, wide)
     )
-    assert without.predicted_low == without.predicted == narrow.predicted_low == narrow.predicted_high
+    assert without.replayed.low == without.replayed.mean == narrow.replayed.low == narrow.replayed.high
     assert not without.foreseen
-    assert reached.predicted == without.predicted
+    assert reached.replayed.mean == without.replayed.mean
     assert reached.foreseen
 
 

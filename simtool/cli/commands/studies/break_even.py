@@ -12,7 +12,8 @@ from simtool.errors import UsageError
 from simtool.units import NS_PER_US
 
 if TYPE_CHECKING:
-    from simtool.study.break_even import BreakEven, Interval
+    from simtool.stats.interval import Interval
+    from simtool.study.break_even import BreakEven
 
 
 def break_even(
@@ -92,6 +93,7 @@ def _as_json(point: BreakEven, basis: str) -> dict[str, object]:
 
 
 def _share(found: Interval) -> str:
-    if found.low is None or found.high is None:
+    if found.bounds is None:
         return f"{found.mean:+.2%}"
-    return f"{found.mean:+.2%} ({found.low:+.2%} to {found.high:+.2%})"
+    low, high = found.bounds
+    return f"{found.mean:+.2%} ({low:+.2%} to {high:+.2%})"

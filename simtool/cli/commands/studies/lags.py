@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _BASIS = (
     "over all decode steps; tokens only: no op's cost enters, but the predictor by which the controller prunes does; "
-    "{controller}; intervals: requests resampled"
+    "{controller}; intervals: over requests"
 )
 
 
@@ -36,7 +36,7 @@ def lags(
     found = staleness_study(source, costs, lags, predictor)
     basis = _BASIS.format(controller=study.controller(source, costs, predictor))
     if json:
-        effects_json = [{"origin": "replayed", **asdict(effect)} for effect in found.effects]
+        effects_json = [_as_json(effect) for effect in found.effects]
         told = {"basis": basis, "warnings": found.caveats.lines()}
         console.emit_json(
             {**told, "effects": effects_json, "persistence": [asdict(each) for each in found.persistence]}
@@ -45,6 +45,11 @@ def lags(
         console.note(f"modeled, {basis}")
         _print(found.effects, found.persistence)
     study.warn(found.caveats)
+
+
+def _as_json(effect: Staleness) -> dict[str, object]:
+    loss = {"loss": effect.loss.mean, "low": effect.loss.low, "high": effect.loss.high}
+    return {"origin": "replayed", **asdict(effect), **loss}
 
 
 def _print(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> None:
@@ -57,8 +62,8 @@ def _print(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> N
             f"{effect.acceptance_length:.3f}",
             "-" if effect.acceptance_rate is None else f"{effect.acceptance_rate:.3f}",
             f"{effect.unfresh / effect.sequence_steps:.0%}",
-            f"{effect.loss:+.2%}",
-            f"{effect.low:+.2%} to {effect.high:+.2%}",
+            f"{effect.loss.mean:+.2%}",
+            effect.loss.text("{:+.2%}".format),
             " ".join(f"{count / effect.sequence_steps:.2f}" for count in effect.accepted_at),
         )
         for effect in effects

@@ -1,0 +1,1 @@
+"""How sure a figure is: intervals, autocorrelation, repetitions needed. The only room that makes an interval."""
