@@ -49,7 +49,7 @@ def record(sl: int, draft_ms: float, repeats: int, folder: Path) -> dict[str, li
             session.warm_up(plan)
         for repeat in range(repeats):
             jobs = [(folder / f"{name}-{repeat}", plan) for name, plan in plans.items()]
-            session.record_in_turns(jobs, force=True, details={}, progress=lambda _count: None)
+            session.record_interleaved(jobs, force=True, details={}, progress=lambda _count: None)
     return {name: [summarise_trace(open_trace(folder / f"{name}-{k}")) for k in range(repeats)] for name in arms}
 
 

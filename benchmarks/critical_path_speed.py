@@ -40,7 +40,7 @@ def lengthened(steps: pl.DataFrame, events: pl.DataFrame, count: int) -> tuple[p
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bundle", type=Path, required=True)
+    parser.add_argument("--trace", type=Path, required=True)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()

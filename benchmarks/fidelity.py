@@ -143,13 +143,13 @@ def _agree(pair: Document) -> bool:
 
 
 def _parting(document: Document) -> Iterator[str]:
-    """Where live runs first part from their replay, and why; repetitions that part alike are told once."""
+    """Where live runs first diverge from their replay, and why; repetitions that diverge alike are told once."""
     told: dict[str, list[str]] = {}
     for sentence in document["first_differences"]:
-        run, _, rest = sentence.partition(" parts from its replay ")
+        run, _, rest = sentence.partition(" diverges from its replay ")
         told.setdefault(rest, []).append(run)
     for rest, runs in told.items():
-        yield f"- {', '.join(runs)}: parts from its replay {rest}."
+        yield f"- {', '.join(runs)}: diverges from its replay {rest}."
 
 
 def _timed(setting: Setting, document: Document) -> Iterator[str]:

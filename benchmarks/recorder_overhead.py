@@ -26,7 +26,7 @@ from simtool.engine.prompts.files import stdlib_prompts
 from simtool.engine.serving.engine import Prompt, RunResult
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.recorder import Recorder
-from simtool.engine.serving.session import RunPlan, Session, Share
+from simtool.engine.serving.session import DeviceShare, RunPlan, Session
 from simtool.stats.student import ratio_interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
@@ -71,7 +71,7 @@ def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhe
     meter = MachineMeter(session.device.pids)
     rows = []
     for i in range(pairs):
-        quiet, kept = session.record_in_turns([(None, plan), (folder / str(i), plan)])
+        quiet, kept = session.record_interleaved([(None, plan), (folder / str(i), plan)])
         rows.append((_step_ns(quiet), _step_ns(kept)))
     use = meter.stop()
     silent, recorded = np.array(rows).T
@@ -87,7 +87,7 @@ def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhe
 def _silent_waits(session: Session, plan: RunPlan) -> int:
     """How often the host waits when nothing is kept, at the concurrency that the pairs ran at."""
     counter = Waits(session.device.now_ns)
-    half = Share(session.spec.slots // 2, session.spec.kv_blocks // 2)
+    half = DeviceShare(session.spec.slots // 2, session.spec.kv_blocks // 2)
     session.run(plan, counter, share=half)
     return counter.count
 

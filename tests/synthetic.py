@@ -14,7 +14,7 @@ import polars as pl
 
 from simtool.step.ops import Op
 from simtool.step.placement import BUILT_IN, PREFILL_ORDER, Placement
-from simtool.step.scheduler import BlockPool, Request, Scheduler, Sequence
+from simtool.step.scheduler import ActiveRequest, BlockPool, Request, Scheduler
 from simtool.trace.manifest import Manifest
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import Trace, write_trace
@@ -138,7 +138,7 @@ class _Run:
             self._decode(list(self.scheduler.running))
         self.count += 1
 
-    def _prefill(self, new: list[Sequence]) -> None:
+    def _prefill(self, new: list[ActiveRequest]) -> None:
         start = self.machine.now_ns
         rows = sum(sequence.request.prompt_tokens for sequence in new)
         for op in PREFILL_ORDER:
@@ -149,7 +149,7 @@ class _Run:
             self.first[sequence.request.request_id] = self.machine.tokens_ns
         self._add("steps", self.count, "prefill", start, self.machine.now_ns, len(new), rows, False, "prefill", None)
 
-    def _decode(self, running: list[Sequence]) -> None:
+    def _decode(self, running: list[ActiveRequest]) -> None:
         drawn = [outcome(self.seed, s.request.request_id, s.position) for s in running]
         prefixes = [self._prefix(s, c) for s, (c, _) in zip(running, drawn, strict=True)]
         widths, start = sum(p for p, _ in prefixes) + len(running), self.machine.now_ns
@@ -161,7 +161,7 @@ class _Run:
         for sequence, (confidence, match), (prefix, fresh) in zip(running, drawn, prefixes, strict=True):
             self._emit(sequence, confidence, min(prefix, match), prefix, fresh)
 
-    def _emit(self, sequence: Sequence, confidence: list[float], accepted: int, prefix: int, fresh: bool) -> None:
+    def _emit(self, sequence: ActiveRequest, confidence: list[float], accepted: int, prefix: int, fresh: bool) -> None:
         name, at = sequence.request.request_id, sequence.position
         emitted = min(accepted + 1, sequence.remaining)
         tokens = list(range(SL))
@@ -177,7 +177,7 @@ class _Run:
                 "requests", name, *times, prompt, output, output, "length", "toy", None, list(range(output)), None
             )
 
-    def _prefix(self, sequence: Sequence, confidence: list[float]) -> tuple[int, bool]:
+    def _prefix(self, sequence: ActiveRequest, confidence: list[float]) -> tuple[int, bool]:
         lag = self.placement.lag_steps
         if lag is None:
             return SL, True

@@ -12,7 +12,7 @@ from simtool.study.break_even import BreakEven, break_even
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from simtool.study.search import Candidates, SearchResult, candidates, search
-from simtool.study.sensitivity import Sensitivity, tornado
+from simtool.study.sensitivity import Sensitivity, sensitivity
 from simtool.study.staleness import staleness_study
 from simtool.trace.trace import Trace
 from xllm_2280.arms import ARMS
@@ -27,9 +27,9 @@ DECISIONS_NS = tuple(us * 1000 for us in (0, 50, 100, 200, 500, 1000, 2000))
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to compute. waves: requests that each slot serves. searched: concurrencies of the search and tornado.
+    """How much to compute. waves: requests that each slot serves. fit_error: see Setting.
 
-    fit_error: see Setting.
+    searched: concurrencies at which orders are searched and each op's worth is computed.
     """
 
     concurrencies: tuple[int, ...] = (1, 8, 32, 64)
@@ -61,7 +61,7 @@ class TraceAnswers:
     regions: tuple[Region, ...]
     losses: tuple[LossAxis, ...]
     searches: tuple[Searched, ...]
-    tornados: tuple[tuple[Machine, Sensitivity], ...]
+    sensitivities: tuple[tuple[Machine, Sensitivity], ...]
     break_evens: tuple[tuple[Machine, tuple[BreakEven, ...]], ...]
     effects: tuple[Staleness, ...]
     persistence: tuple[Persistence, ...]
@@ -98,7 +98,7 @@ def answer_traces(
     extremes = [machine for machine in made if not machine.profile.name.startswith("device")]
     searches = tuple(_search(source, machine, plan) for machine in extremes)
     say(f"SL {source.manifest.sl}: what if")
-    tornados = tuple((machine, _tornado(source, machine, plan)) for machine in extremes)
+    sensitivities = tuple((machine, _sensitivity(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
     lagged = staleness_study(source, made[0].profile, plan.lags)
     rebound = [rebinding(each, processes=plan.processes) for each in _settings(source, made[-1], plan.searched, plan)]
@@ -109,7 +109,7 @@ def answer_traces(
         tuple(found),
         tuple(axes),
         searches,
-        tornados,
+        sensitivities,
         contours,
         lagged.effects,
         lagged.persistence,
@@ -137,10 +137,10 @@ def _search(source: Trace, machine: Machine, plan: Plan) -> Searched:
     return Searched(machine, tried, tuple(results))
 
 
-def _tornado(source: Trace, machine: Machine, plan: Plan) -> Sensitivity:
+def _sensitivity(source: Trace, machine: Machine, plan: Plan) -> Sensitivity:
     (setting,) = _settings(source, machine, plan.searched[-1:], plan)
     quiet = replace(setting, seeds=())
-    return tornado(quiet, BUILT_IN["lag-overlap"], processes=plan.processes)
+    return sensitivity(quiet, BUILT_IN["lag-overlap"], processes=plan.processes)
 
 
 def _break_even(source: Trace, machine: Machine, plan: Plan) -> tuple[BreakEven, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
 from simtool.step.cost_features import DecodeShape
-from simtool.step.idle_effects import HostPast
+from simtool.step.idle_effects import LastWait
 from simtool.study.runner import Cell
 from xllm_2280.machines import Machine
 from xllm_2280.regions import Region
@@ -59,7 +59,7 @@ def hoist_cost(region: Region, machine: Machine) -> Hoist:
     """Answer claim (a) at one point."""
     batch = region.concurrency
     shape = DecodeShape(region.sl, region.sl, [0] * batch, [region.sl] * batch, [1] * batch)
-    decide_ns = machine.profile.decode.host["decide"].pre.predict({**shape.features(), **HostPast().features()})
+    decide_ns = machine.profile.decode.host["decide"].pre.predict({**shape.features(), **LastWait().features()})
     return Hoist(region, _difference(region, "lag-overlap-late", "lag-overlap"), decide_ns)
 
 

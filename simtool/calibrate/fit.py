@@ -20,7 +20,7 @@ from simtool.errors import ProfileError
 from simtool.profile.cost import FREE, Cost
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.step.graph_buckets import GraphBuckets
-from simtool.step.idle_effects import DEVICE_LULL, HOST_LULL
+from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
 from simtool.trace.trace import Trace
 
@@ -84,13 +84,13 @@ class Fitter:
     def steps(self, seen: Observations, kind: str) -> StepCosts:
         """Return the costs of prefill or decode steps."""
         host = {op: self._host(seen, kind, CATALOGUE[op]) for seen_kind, op in seen.pre if seen_kind == kind}
-        slope = shared_slope(seen.queue.values(), DEVICE_LULL)
+        slope = shared_slope(seen.queue.values(), DEVICE_IDLE)
         queue: Table = defaultdict(list)
-        queue.update({key: [without(o, DEVICE_LULL, slope) for o in values] for key, values in seen.queue.items()})
+        queue.update({key: [without(o, DEVICE_IDLE, slope) for o in values] for key, values in seen.queue.items()})
         device = {
             work: WorkCost(
                 self._duration(_WORKS[work], values),
-                self._constant(queue, (kind, work), (kind,)).growing(DEVICE_LULL, slope),
+                self._constant(queue, (kind, work), (kind,)).growing(DEVICE_IDLE, slope),
             )
             for (seen_kind, work), values in seen.duration.items()
             if seen_kind == kind
@@ -105,12 +105,12 @@ class Fitter:
         """Uploads and copies are slow after long work of another kind; kernels are too long for it to show."""
         if work.lane is Lane.COMPUTE:
             return self.cost(observations, work.features)
-        return self._after(observations, work.features, DEVICE_LULL)
+        return self._after(observations, work.features, DEVICE_IDLE)
 
     def _host(self, seen: Observations, kind: str, op: Op) -> HostCost:
         key = (kind, op.name)
         launches = {work.name: self._constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
-        pre = self._after(seen.pre[key], op.features, HOST_LULL)
+        pre = self._after(seen.pre[key], op.features, HOST_IDLE)
         if not op.blocks:
             return HostCost(pre, launches=launches)
         post = self.cost(seen.post[key], op.features)

@@ -15,7 +15,7 @@ import numpy as np
 
 from simtool.calibrate.regression import Observation
 from simtool.calibrate.step_events import OpRecord, StepRecord, WorkRecord
-from simtool.step.idle_effects import ExecutorPast, HostPast
+from simtool.step.idle_effects import LastWait, LastWork
 
 #: Observations by the kind of step and the names of op and device work.
 Table = defaultdict[tuple[str, ...], list[Observation]]
@@ -35,7 +35,7 @@ class Start:
     busy_until_ns: int
     start_ns: int
     end_ns: int
-    past: ExecutorPast
+    past: LastWork
     step: StepRecord
 
     def launched(self) -> Observation:
@@ -66,7 +66,7 @@ class Observations:
 
     def add_run(self, steps: list[StepRecord], arrivals_ns: Iterable[int], executors: Mapping[str, str]) -> None:
         """Add one recorded run, in time order. A gap in which a request arrived may be sleep, and is left out."""
-        past = HostPast()
+        past = LastWait()
         for step in steps:
             for op in step.ops:
                 self._add_host(step, op, past)
@@ -77,7 +77,7 @@ class Observations:
             if first == last and after.step == before.step + 1:
                 self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}, before.start_ns))
 
-    def _add_host(self, step: StepRecord, record: OpRecord, past: HostPast) -> None:
+    def _add_host(self, step: StepRecord, record: OpRecord, past: LastWait) -> None:
         def seen(value_ns: int) -> Observation:
             return Observation(value_ns, step.features, step.start_ns)
 
@@ -111,7 +111,7 @@ class Observations:
 
 def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start]:
     starts = []
-    pasts: dict[str, ExecutorPast] = defaultdict(ExecutorPast)
+    pasts: dict[str, LastWork] = defaultdict(LastWork)
     for step in steps:
         giver: dict[str, WorkRecord] = {}
         for record in step.ops:
@@ -123,7 +123,7 @@ def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start
                 key = (step.kind, record.op.name, work.name)
                 times = (record.start_ns, record.pre_end_ns, busy_until, work.start_ns, work.end_ns)
                 starts.append(Start(key, *times, past, step))
-                pasts[executor] = ExecutorPast(work.start_ns, work.end_ns)
+                pasts[executor] = LastWork(work.start_ns, work.end_ns)
                 after.append(work.end_ns)
             if record.works:
                 giver.update(dict.fromkeys(record.op.gives, record.works[-1]))

@@ -18,7 +18,7 @@ from scipy.optimize import nnls
 
 from simtool.calibrate.bootstrap import Resample
 from simtool.profile.cost import Cost, Line, Quality
-from simtool.step.idle_effects import HISTORY
+from simtool.step.idle_effects import IDLE_FEATURES
 
 _FENCE_IQR = 3.0  # Tukey, Exploratory Data Analysis (1977): "far out"
 _PASSES = 30
@@ -56,7 +56,11 @@ def fit_cost(observations: Sequence[Observation], features: Sequence[str], resam
         whole.intercept_ns,
         whole.per_feature_ns,
         _centred(residuals[-_MAX_RESIDUALS:]),
-        {n: (float(c.min()), float(c.max())) for n, c in zip(features, columns.T, strict=True) if n not in HISTORY},
+        {
+            n: (float(c.min()), float(c.max()))
+            for n, c in zip(features, columns.T, strict=True)
+            if n not in IDLE_FEATURES
+        },
         _quality(columns, values, residuals),
         tuple(lines),
     )

@@ -26,7 +26,7 @@ ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
 TimeUnitOption = Annotated[TimeUnit | None, typer.Option(help="What a request trace's numeric timestamps count, where "
                                                          "the file does not say.")]  # fmt: skip
-Traces = Annotated[list[Path], typer.Argument(metavar="BUNDLE...", help="Trace traces (folders).")]
+Traces = Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces (folders).")]
 
 
 def command_line() -> str:

@@ -53,23 +53,41 @@ class Provenance:
     """Where a profile comes from. traces: name, sha256, origin, placement, concurrency of each. created: ISO date.
 
     changes: what-if changes made to the measured costs, in order. warnings: what the data could not tell.
-    stand_ins: op that no recording ran -> what its price is taken from, in words.
+    proxies: op that no recording ran -> the similar op that lends its cost, in words.
     sources: for costs that were not measured, where each number comes from.
     """
 
     command: str
     created: str
     simtool_version: str
-    bundles: tuple[Mapping[str, object], ...] = ()
+    traces: tuple[Mapping[str, object], ...] = ()
     changes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     sources: tuple[Mapping[str, object], ...] = ()
-    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    proxies: Mapping[str, str] = field(default_factory=dict)
 
-    def stand_ins_of(self, placement: Placement) -> list[str]:
-        """Return what stands in for ops that this placement runs, each once."""
+    def proxies_of(self, placement: Placement) -> list[str]:
+        """Return, of ops that this placement runs at a similar op's cost, which and whose, each once."""
         names = {op.name for op in placement.ever_runs()}
-        return list(dict.fromkeys(note for op, note in self.stand_ins.items() if op in names))
+        return list(dict.fromkeys(note for op, note in self.proxies.items() if op in names))
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, under the names that the file format has for them."""
+        return {_STORED_AS.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Provenance:
+        """Build it from what `to_dict` returned; raises TypeError or ValueError on anything else."""
+        fields = {_NAMED.get(name, name): value for name, value in table.items()}
+        for name in ("traces", "changes", "warnings", "sources"):
+            fields[name] = tuple(fields.get(name, ()))
+        fields["proxies"] = dict(fields.get("proxies", {}))
+        return cls(**fields)
+
+
+#: Fields that the file format knew by another word when its version 1 was set down.
+_STORED_AS = {"traces": "bundles", "proxies": "stand_ins"}
+_NAMED = {stored: name for name, stored in _STORED_AS.items()}
 
 
 @dataclass(frozen=True)
@@ -122,7 +140,7 @@ class Profile:
             "device": self.device,
             "device_name": self.device_name,
             "executors": dict(self.executors),
-            "provenance": asdict(self.provenance),
+            "provenance": self.provenance.to_dict(),
             "predictor": asdict(self.predictor) if self.predictor else None,
             "loop_gap": self.loop_gap.to_dict(),
             "prefill": _steps_to_dict(self.prefill),
@@ -138,10 +156,7 @@ class Profile:
         if {"graphs", *table} != names:
             odd = sorted({"graphs", *table} ^ names)[0]
             raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
-        provenance, predictor = dict(table["provenance"]), table["predictor"]
-        for key in ("bundles", "changes", "warnings", "sources"):
-            provenance[key] = tuple(provenance.get(key, ()))
-        provenance["stand_ins"] = dict(provenance.get("stand_ins", {}))
+        predictor = table["predictor"]
         try:
             return cls(
                 table["name"],
@@ -152,7 +167,7 @@ class Profile:
                 _steps_from_dict(table["decode"], f"{source}: decode"),
                 Cost.from_dict(table["loop_gap"], f"{source}: loop_gap"),
                 LinearPredictor(**predictor) if predictor else None,
-                Provenance(**provenance),
+                Provenance.from_dict(table["provenance"]),
                 GraphBuckets.from_dict(table.get("graphs")),
             )
         except (TypeError, KeyError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""CostSampler for ops that the recordings at hand never ran, taken from the op most like them and said so."""
+"""Costs of ops that the recordings at hand never ran, borrowed from the op most like them and said so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
-class _StandIn:
+class _Proxy:
     """op is priced like `host` on the host, its device work like `work`; renamed: what it grows with instead."""
 
     op: str
@@ -24,30 +24,30 @@ class _StandIn:
     renamed: tuple[str, str] | None = None
 
 
-_STAND_INS = (
-    _StandIn("store_confidence", "read_confidence", "read_confidence"),
-    _StandIn("read_confidence", "store_confidence", "store_confidence"),
-    _StandIn("build_dense", "build_varlen", "build_varlen", ("validate_rows", "dense_rows")),
-    _StandIn("build_varlen", "build_dense", "build_dense", ("dense_rows", "validate_rows")),
-    _StandIn("fill_dense", "launch_sample", "fill_varlen", ("validate_rows", "dense_rows")),
+_PROXIES = (
+    _Proxy("store_confidence", "read_confidence", "read_confidence"),
+    _Proxy("read_confidence", "store_confidence", "store_confidence"),
+    _Proxy("build_dense", "build_varlen", "build_varlen", ("validate_rows", "dense_rows")),
+    _Proxy("build_varlen", "build_dense", "build_dense", ("dense_rows", "validate_rows")),
+    _Proxy("fill_dense", "launch_sample", "fill_varlen", ("validate_rows", "dense_rows")),
 )
 
 
 def with_proxies(profile: Profile) -> Profile:
-    """Return a profile that can price more placements than its recordings ran; every stand-in is in its provenance.
+    """Return a profile that can price more placements than its recordings ran; its provenance names each borrowed cost.
 
-    The two halves of fill_varlen are derived too, see `split_fill`. What nothing stands in for stays without a price.
+    The two halves of fill_varlen are derived too, see `split_fill`. An op like no other stays without a cost.
     """
-    for each in _STAND_INS:
+    for each in _PROXIES:
         costs = profile.decode
         if each.op not in costs.host and each.host in costs.host and each.work in costs.device:
             note = f"{each.op} was not recorded: priced like {each.host}, its device work like {each.work}"
-            provenance = replace(profile.provenance, stand_ins={**profile.provenance.stand_ins, each.op: note})
+            provenance = replace(profile.provenance, proxies={**profile.provenance.proxies, each.op: note})
             profile = replace(profile, decode=_with(costs, each), provenance=provenance)
     return split_fill(profile)
 
 
-def _with(costs: StepCosts, each: _StandIn) -> StepCosts:
+def _with(costs: StepCosts, each: _Proxy) -> StepCosts:
     host, work = costs.host[each.host], costs.device[each.work]
     (own,) = (work.name for work in CATALOGUE[each.op].works)
     offset = [FREE, *host.launches.values()][-1]
@@ -56,7 +56,7 @@ def _with(costs: StepCosts, each: _StandIn) -> StepCosts:
     return StepCosts({**costs.host, each.op: priced}, {**costs.device, own: device})
 
 
-def _renamed(cost: Cost, each: _StandIn) -> Cost:
+def _renamed(cost: Cost, each: _Proxy) -> Cost:
     if each.renamed is None:
         return cost
     old, new = each.renamed

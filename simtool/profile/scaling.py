@@ -48,11 +48,11 @@ def split_fill(profile: Profile) -> Profile:
     note = (
         "build_fill_index and scatter_fill were not recorded: priced like fill_varlen less fill_dense, and fill_dense"
     )
-    stand_ins = {**profile.provenance.stand_ins, "build_fill_index": note, "scatter_fill": note}
+    proxies = {**profile.provenance.proxies, "build_fill_index": note, "scatter_fill": note}
     return replace(
         profile,
         decode=replace(profile.decode, host={**host, "build_fill_index": index, "scatter_fill": scatter}),
-        provenance=replace(profile.provenance, stand_ins=stand_ins),
+        provenance=replace(profile.provenance, proxies=proxies),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from simtool.errors import UsageError
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
-from simtool.step.idle_effects import HISTORY, lull
+from simtool.step.idle_effects import IDLE_FEATURES, idle_doublings
 from simtool.step.placement import PREFILL_ORDER, Placement
 from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US, format_ns
 
@@ -107,7 +107,7 @@ def _clamped(costs: Sequence[Cost], text: str) -> str:
 
 def _extremes(cost: Cost) -> tuple[float, float]:
     """The least and the most that a cost is at the sizes it was fitted on, after any wait of up to a second, ns."""
-    ranges = {**dict.fromkeys(HISTORY, (0.0, lull(NS_PER_S))), **cost.ranges}
+    ranges = {**dict.fromkeys(IDLE_FEATURES, (0.0, idle_doublings(NS_PER_S))), **cost.ranges}
     slopes = {name: slope for name, slope in cost.per_feature_ns.items() if slope}
     ends = [[slope * size for size in ranges.get(name, (0.0, math.inf))] for name, slope in slopes.items()]
     return cost.intercept_ns + sum(map(min, ends)), cost.intercept_ns + sum(map(max, ends))

@@ -27,7 +27,7 @@ class Beyond:
 
 @dataclass(frozen=True)
 class Caveats:
-    """sentences: about the source and its outcomes. changes: what-ifs and stand-ins among the costs, and what-if
+    """sentences: about the source and its outcomes. changes: what-ifs and proxies among the costs, and what-if
     losses of acceptance.
     """
 

@@ -1,8 +1,8 @@
 """Costs in whole ns: the profile's expectation, and when asked the noise that its fits left over.
 
 Noise is a block bootstrap with common random numbers. The draw is keyed by the seed and by the work itself (request
-and anchor), not by when or in which placement it runs, so that placements differ in their order and not in their
-luck. One draw picks the same point of the recording for every op: a slow spell of the machine slows them together.
+and anchor), not by when or in which placement it runs, so that placements differ in their order and not in what
+they drew. One draw picks the same point of the recording for every op: a slow spell of the machine slows them together.
 """
 
 from __future__ import annotations

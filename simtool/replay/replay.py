@@ -20,7 +20,7 @@ from simtool.replay.outcomes import Outcomes
 from simtool.replay.recorder import ReplayRecorder, RequestTimes
 from simtool.replay.scenario import Scenario
 from simtool.replay.simulator import Simulator
-from simtool.replay.step_planner import Batch, Block
+from simtool.replay.step_planner import Block, StepPlanner
 from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace, write_trace
@@ -68,14 +68,14 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
     scheduler = make_scheduler(source.manifest, scenario, queue)
     totals = dict(requests.select("request_id", "output_tokens").iter_rows())
     block = Block(source.manifest.sl, source.manifest.block_width, profile.graphs)
-    Simulator(Batch(scheduler, outcomes, totals, block, scenario), prices, recording).run()
+    Simulator(StepPlanner(scheduler, outcomes, totals, block, scenario), prices, recording).run()
     tables = {
         "requests": _with_times(requests, recording.requests),
         "outcomes": source.table("outcomes"),
         **recording.tables(),
     }
     caveats = Caveats(
-        (*_sentences(source, outcomes), *profile.provenance.stand_ins_of(scenario.placement)),
+        (*_sentences(source, outcomes), *profile.provenance.proxies_of(scenario.placement)),
         prices.extrapolated,
         (*profile.provenance.changes, *scenario.what_ifs),
     )
@@ -126,7 +126,7 @@ def _manifest(source: Trace, profile: Profile, scenario: Scenario, outcomes: Out
             "closed_loop": scenario.arrivals.kind == "closed",
             "source": source.path.name,
             "source_origin": source.manifest.origin,
-            "profile": {"name": profile.name, **asdict(profile.provenance)},
+            "profile": {"name": profile.name, **profile.provenance.to_dict()},
             "scenario": scenario.to_dict(),
             "outcomes": _outcomes_in_words(source.manifest, outcomes),
             "anchors_looked_up": outcomes.looked_up,

@@ -16,8 +16,8 @@ import simpy
 from simtool.profile.profile import WorkCost
 from simtool.replay.cost_sampler import CostSampler
 from simtool.replay.recorder import HostEvent, ReplayRecorder, WorkEvent
-from simtool.replay.step_planner import Batch, StepPlan
-from simtool.step.idle_effects import ExecutorPast, HostPast
+from simtool.replay.step_planner import StepPlan, StepPlanner
+from simtool.step.idle_effects import LastWait, LastWork
 from simtool.step.ops import Op
 
 _Process = Generator[simpy.Event, Any, None]
@@ -38,12 +38,12 @@ class _Work:
 class Simulator:
     """Runs a batch to its end at the given prices, and tells the recording."""
 
-    def __init__(self, batch: Batch, prices: CostSampler, recording: ReplayRecorder) -> None:
+    def __init__(self, batch: StepPlanner, prices: CostSampler, recording: ReplayRecorder) -> None:
         self._batch, self._prices, self._recording = batch, prices, recording
         self._env = simpy.Environment()
         self._executors = prices.profile.executors
         self._queues = {name: simpy.Store(self._env) for name in sorted(set(self._executors.values()))}
-        self._past = HostPast()
+        self._past = LastWait()
         self._flow = 0
 
     def run(self) -> None:
@@ -111,7 +111,7 @@ class Simulator:
 
     def _executor(self, queue: simpy.Store) -> _Process:
         """Run queued work in order, each once it is ready, its inputs are there, and the work before it is done."""
-        past = ExecutorPast()
+        past = LastWork()
         while True:
             busy_until_ns = self._now_ns
             work: _Work = yield queue.get()
@@ -124,7 +124,7 @@ class Simulator:
             work.event.start_ns = self._now_ns
             yield self._env.timeout(self._prices.ns(name, work.cost.duration, work.plan, past.at(self._now_ns)))
             work.event.end_ns = self._now_ns
-            past = ExecutorPast(work.event.start_ns, work.event.end_ns)
+            past = LastWork(work.event.start_ns, work.event.end_ns)
             self._recording.add_work(work.event)
             work.done.succeed()
 

@@ -19,15 +19,14 @@ from simtool.step.cost_features import DecodeShape, prefill_features
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Op
 from simtool.step.placement import PREFILL_ORDER
-from simtool.step.scheduler import Scheduler
-from simtool.step.scheduler import Sequence as Running
+from simtool.step.scheduler import ActiveRequest, Scheduler
 
 
 @dataclass(frozen=True)
 class RowPlan:
     """One sequence in a decode step. position: of its anchor. fresh: the decision had its own confidence."""
 
-    sequence: Running
+    sequence: ActiveRequest
     position: int
     outcome: Outcome
     prefix_len: int
@@ -48,13 +47,13 @@ class StepPlan:
     features: Mapping[str, float]
     key: tuple[str, int]
     validate_rows: int
-    admitted: tuple[Running, ...] = ()
+    admitted: tuple[ActiveRequest, ...] = ()
     rows: tuple[RowPlan, ...] = ()
     pruned: bool = False
     graph_bucket: int | None = None
 
     @property
-    def sequences(self) -> list[Running]:
+    def sequences(self) -> list[ActiveRequest]:
         """The sequences of the step, in batch order."""
         return list(self.admitted) or [row.sequence for row in self.rows]
 
@@ -68,7 +67,7 @@ class Block:
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
 
-class Batch:
+class StepPlanner:
     """Plans steps from the scheduler, the outcomes and the placement. totals: tokens that each request will emit."""
 
     def __init__(
@@ -108,12 +107,12 @@ class Batch:
                 finished.append(request_id)
         return finished
 
-    def _prefill(self, admitted: list[Running]) -> StepPlan:
+    def _prefill(self, admitted: list[ActiveRequest]) -> StepPlan:
         prompts = [sequence.request.prompt_tokens for sequence in admitted]
         key = (admitted[0].request.request_id, prompts[0])
         return StepPlan("prefill", PREFILL_ORDER, prefill_features(prompts), key, sum(prompts), tuple(admitted))
 
-    def _decode(self, running: list[Running]) -> StepPlan:
+    def _decode(self, running: list[ActiveRequest]) -> StepPlan:
         outcomes = [self._outcome(sequence) for sequence in running]
         confidence = [self._seen(s, outcome) for s, (outcome, _) in zip(running, outcomes, strict=True)]
         positions = [sequence.position for sequence in running]
@@ -149,13 +148,13 @@ class Batch:
             graph_bucket=shape.graph_bucket,
         )
 
-    def _outcome(self, sequence: Running) -> tuple[Outcome, int]:
+    def _outcome(self, sequence: ActiveRequest) -> tuple[Outcome, int]:
         return self.outcomes.at(sequence.request.request_id, sequence.position, self._left(sequence))
 
-    def _left(self, sequence: Running) -> int:
+    def _left(self, sequence: ActiveRequest) -> int:
         return self._totals[sequence.request.request_id] - sequence.output_tokens
 
-    def _seen(self, sequence: Running, outcome: Outcome) -> Sequence[float] | None:
+    def _seen(self, sequence: ActiveRequest, outcome: Outcome) -> Sequence[float] | None:
         """The confidence that the decision reads: none without a decision, or when the request has none so old."""
         lag = self._placement.lag_steps
         if not lag:
@@ -163,7 +162,7 @@ class Batch:
         stored = self._stored.get(sequence.request.request_id)
         return stored[0] if stored is not None and len(stored) == lag else None
 
-    def _store(self, sequence: Running, outcome: Outcome) -> None:
+    def _store(self, sequence: ActiveRequest, outcome: Outcome) -> None:
         """Keep this step's confidence under the request's own id, which is all that the freshness gate asks for."""
         if lag := self._placement.lag_steps:
             self._stored.setdefault(sequence.request.request_id, deque(maxlen=lag)).append(outcome.confidence)

@@ -1,4 +1,4 @@
-"""Workloads: other requests than the recorded ones, with the recorded drafter's luck.
+"""Workloads: other requests than the recorded ones, with draft outcomes bootstrapped from the recorded ones.
 
 Arrivals and lengths are the requests' own. What the drafter does is bootstrapped by request: a request draws a
 recorded one and takes its outcomes in order, from its first anchor on, and draws again when it outlives it. Never

@@ -11,32 +11,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: Of a host op: the length of the last wait that ended before it began.
-HOST_LULL = "host_lull"
+HOST_IDLE = "host_lull"
 #: Of device work: the time since its executor last took up work. Of the distance behind it: how long that work took.
-DEVICE_LULL = "device_lull"
-HISTORY = (HOST_LULL, DEVICE_LULL)
+DEVICE_IDLE = "device_lull"
+IDLE_FEATURES = (HOST_IDLE, DEVICE_IDLE)
 
 _UNIT_NS = 100_000  # about where the effect sets in; predictions hardly change with 0.3 or 1 ms (docs/log.md)
 
 
-def lull(time_ns: int) -> float:
+def idle_doublings(time_ns: int) -> float:
     """Return the feature of a time in ns: 0 for none, 1 for 0.1 ms, and one more for each doubling far above it."""
     return math.log2(1 + time_ns / _UNIT_NS)
 
 
 @dataclass
-class HostPast:
+class LastWait:
     """waited_ns: how long the host's last wait was; 0 before the first."""
 
     waited_ns: int = 0
 
     def features(self) -> Mapping[str, float]:
         """Return the features of an op that begins now."""
-        return {HOST_LULL: lull(self.waited_ns)}
+        return {HOST_IDLE: idle_doublings(self.waited_ns)}
 
 
 @dataclass
-class ExecutorPast:
+class LastWork:
     """The last work of an in-order executor, in ns; none before the first."""
 
     start_ns: int | None = None
@@ -44,8 +44,8 @@ class ExecutorPast:
 
     def behind(self) -> Mapping[str, float]:
         """Return the features of the distance at which the next work follows this one."""
-        return {DEVICE_LULL: 0.0 if self.start_ns is None else lull(self.end_ns - self.start_ns)}
+        return {DEVICE_IDLE: 0.0 if self.start_ns is None else idle_doublings(self.end_ns - self.start_ns)}
 
     def at(self, start_ns: int) -> Mapping[str, float]:
         """Return the features of work that starts at `start_ns`."""
-        return {DEVICE_LULL: 0.0 if self.start_ns is None else lull(start_ns - self.start_ns)}
+        return {DEVICE_IDLE: 0.0 if self.start_ns is None else idle_doublings(start_ns - self.start_ns)}

@@ -25,7 +25,7 @@ class Request:
 
 
 @dataclass
-class Sequence:
+class ActiveRequest:
     """A running request. position: index of its anchor (last committed token) in prompt + output."""
 
     request: Request
@@ -94,7 +94,7 @@ class Scheduler:
             raise UsageError(f"concurrency is {concurrency}; expected 1 or more")
         self.pool = pool
         self.lookahead = lookahead
-        self.running: list[Sequence] = []
+        self.running: list[ActiveRequest] = []
         self._waiting: deque[Request] = deque()
         self._free_slots = list(range(first_slot + concurrency - 1, first_slot - 1, -1))
 
@@ -129,17 +129,17 @@ class Scheduler:
             return False
         return self._blocks_needed(self._waiting[0]) <= self.pool.free
 
-    def admit(self, now_ns: int) -> list[Sequence]:
+    def admit(self, now_ns: int) -> list[ActiveRequest]:
         """Move arrived requests into free slots, in order, and return those admitted now."""
         admitted = []
         while self.can_admit(now_ns):
             blocks = self.pool.take(self._blocks_needed(self._waiting[0]))
-            sequence = Sequence(self._waiting.popleft(), self._free_slots.pop(), blocks)
+            sequence = ActiveRequest(self._waiting.popleft(), self._free_slots.pop(), blocks)
             self.running.append(sequence)
             admitted.append(sequence)
         return admitted
 
-    def retire(self, sequence: Sequence) -> None:
+    def retire(self, sequence: ActiveRequest) -> None:
         """Free a finished sequence's slot and blocks."""
         self.running.remove(sequence)
         self.pool.give_back(sequence.blocks)

@@ -2,7 +2,7 @@
 
 Figures are over decode steps at the full batch, as the steady tok/s of a single replay; its mean step is over all
 decode steps, so those differ where batches ramp up and down. Placements that share a source, a concurrency and a seed
-draw the same noise (common random numbers), so their differences are differences in order and not in luck.
+draw the same noise (common random numbers), so their differences are differences in order and not in noise.
 """
 
 from __future__ import annotations

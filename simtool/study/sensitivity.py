@@ -17,7 +17,7 @@ from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_
 
 
 @dataclass(frozen=True)
-class Bar:
+class OpSensitivity:
     """One host op or one piece of device work; gains in ns of the mean full step (negative: lost).
 
     moved_ns: of the best other legal place of a host op, moved_to: the order with it; None when it has none.
@@ -38,15 +38,14 @@ class Sensitivity:
     placement: str
     concurrency: int
     step_ns: float
-    bars: tuple[Bar, ...]
+    bars: tuple[OpSensitivity, ...]
     caveats: Caveats = field(default_factory=Caveats)
 
 
 _Job = tuple[Setting, Placement]
-_STAYS = (None, None)
 
 
-def tornado(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Sensitivity:
+def sensitivity(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Sensitivity:
     """Replay the placement once for each change of one cost, and once for each legal move of one op."""
     parts = list(_parts(placement))
     cost_jobs = [
@@ -58,7 +57,7 @@ def tornado(setting: Setting, placement: Placement, *, processes: int, progress:
     gains = [base_ns - step_ns for step_ns in steps_ns]
     moved = _best_moves(placement, move_jobs, gains[len(cost_jobs) :])
     bars = [
-        Bar(name, lane, gains[2 * i], gains[2 * i + 1], *(moved.get(name, _STAYS) if lane == "host" else _STAYS))
+        _of_part(name, lane, gains[2 * i], gains[2 * i + 1], moved.get(name) if lane == "host" else None)
         for i, (name, lane) in enumerate(parts)
     ]
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
@@ -67,7 +66,7 @@ def tornado(setting: Setting, placement: Placement, *, processes: int, progress:
 
 
 def count_jobs(placement: Placement) -> int:
-    """Return how many placements under settings a tornado runs, for progress."""
+    """Return how many placements under settings a sensitivity takes, for progress."""
     parts = list(_parts(placement))
     return 1 + 2 * len(parts) + sum(len(moves(placement, name)) for name, lane in parts if lane == "host")
 
@@ -81,6 +80,13 @@ def _parts(placement: Placement) -> Iterator[tuple[str, str]]:
     ops = list({op.name: op for pruned in kinds for op in placement.ops(pruned=pruned)}.values())
     yield from ((op.name, "host") for op in ops)
     yield from ((work, "device") for work in dict.fromkeys(work.name for op in ops for work in op.works))
+
+
+def _of_part(
+    name: str, lane: str, free_ns: float, halved_ns: float, move: tuple[float, Placement] | None
+) -> OpSensitivity:
+    gain_ns, order = move or (None, None)
+    return OpSensitivity(name=name, lane=lane, free_ns=free_ns, halved_ns=halved_ns, moved_ns=gain_ns, moved_to=order)
 
 
 def _changed(setting: Setting, name: str, value: str) -> Setting:

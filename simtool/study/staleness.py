@@ -58,7 +58,7 @@ def staleness_study(
 
 def _of_tokens(caveats: Caveats, profile: Profile) -> Caveats:
     """What bears on tokens: not how ops are priced. What changed the profile may have changed its predictor."""
-    prices = set(profile.provenance.stand_ins.values())
+    prices = set(profile.provenance.proxies.values())
     return Caveats(tuple(each for each in caveats.sentences if each not in prices), changes=caveats.changes)
 
 

@@ -6,23 +6,23 @@ import pytest
 
 from simtool.calibrate.idle_effects import shared_slope, told_apart, without
 from simtool.calibrate.regression import Observation, fit_cost
-from simtool.step.idle_effects import DEVICE_LULL, HOST_LULL, ExecutorPast, HostPast, lull
+from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE, LastWait, LastWork, idle_doublings
 
 
-def test_a_lull_counts_doublings_of_a_tenth_of_a_millisecond():
-    assert [lull(time_ns) for time_ns in (0, 100_000, 300_000, 700_000)] == [0, 1, 2, 3]
+def test_idle_time_counts_doublings_of_a_tenth_of_a_millisecond():
+    assert [idle_doublings(time_ns) for time_ns in (0, 100_000, 300_000, 700_000)] == [0, 1, 2, 3]
 
 
 def test_the_past_of_an_executor_is_its_last_work():
-    assert ExecutorPast().behind() == ExecutorPast().at(900) == {DEVICE_LULL: 0}
-    past = ExecutorPast(1_000_000, 1_100_000)
-    assert past.behind() == {DEVICE_LULL: 1}
-    assert past.at(1_300_000) == {DEVICE_LULL: 2}
-    assert HostPast(300_000).features() == {HOST_LULL: 2}
+    assert LastWork().behind() == LastWork().at(900) == {DEVICE_IDLE: 0}
+    past = LastWork(1_000_000, 1_100_000)
+    assert past.behind() == {DEVICE_IDLE: 1}
+    assert past.at(1_300_000) == {DEVICE_IDLE: 2}
+    assert LastWait(300_000).features() == {HOST_IDLE: 2}
 
 
 def observed(rows_and_waits, cost):
-    return [Observation(cost(rows, wait), {"rows": rows, HOST_LULL: wait}) for rows, wait in rows_and_waits]
+    return [Observation(cost(rows, wait), {"rows": rows, HOST_IDLE: wait}) for rows, wait in rows_and_waits]
 
 
 def test_a_wait_that_only_follows_the_rows_is_left_to_the_rows():
@@ -30,25 +30,25 @@ def test_a_wait_that_only_follows_the_rows_is_left_to_the_rows():
     draw = random.Random(0)
     rows = [draw.randrange(1, 9) for _ in range(200)]
     alike = observed([(n, 2 + n / 4 + draw.random() / 2) for n in rows], lambda n, _: 100 * n)
-    assert not told_apart(alike, ("rows",), HOST_LULL)
+    assert not told_apart(alike, ("rows",), HOST_IDLE)
     apart = observed([(n, draw.choice((1.0, 6.0))) for n in rows], lambda n, wait: round(100 * n + 50 * wait))
-    assert told_apart(apart, ("rows",), HOST_LULL)
-    assert not told_apart(apart[:20], ("rows",), HOST_LULL)
-    cost = fit_cost(apart, ("rows", HOST_LULL))
-    assert cost.per_feature_ns == {"rows": pytest.approx(100), HOST_LULL: pytest.approx(50)}
+    assert told_apart(apart, ("rows",), HOST_IDLE)
+    assert not told_apart(apart[:20], ("rows",), HOST_IDLE)
+    cost = fit_cost(apart, ("rows", HOST_IDLE))
+    assert cost.per_feature_ns == {"rows": pytest.approx(100), HOST_IDLE: pytest.approx(50)}
     assert set(cost.ranges) == {"rows"}
 
 
 def test_groups_share_a_slope_and_keep_their_own_constants():
     draw = random.Random(1)
     groups = [
-        [Observation(round(base + 20 * x), {DEVICE_LULL: x}) for x in (draw.choice(seen) for _ in range(60))]
+        [Observation(round(base + 20 * x), {DEVICE_IDLE: x}) for x in (draw.choice(seen) for _ in range(60))]
         for base, seen in ((1_000, (0.2, 4.0)), (5_000, (3.0,)), (300, (0.5, 5.0)))
     ]
-    slope = shared_slope(groups, DEVICE_LULL)
+    slope = shared_slope(groups, DEVICE_IDLE)
     assert slope == pytest.approx(20, rel=0.01)
-    constants = [fit_cost([without(o, DEVICE_LULL, slope) for o in group], ()).intercept_ns for group in groups]
+    constants = [fit_cost([without(o, DEVICE_IDLE, slope) for o in group], ()).intercept_ns for group in groups]
     assert constants == pytest.approx([1_000, 5_000, 300], rel=0.01)
-    assert shared_slope(groups[1:2], DEVICE_LULL) == 0
-    assert shared_slope([], DEVICE_LULL) == 0
-    assert fit_cost(groups[1], ()).growing(DEVICE_LULL, 0.0).per_feature_ns == {}
+    assert shared_slope(groups[1:2], DEVICE_IDLE) == 0
+    assert shared_slope([], DEVICE_IDLE) == 0
+    assert fit_cost(groups[1], ()).growing(DEVICE_IDLE, 0.0).per_feature_ns == {}

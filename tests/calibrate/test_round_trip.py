@@ -108,8 +108,8 @@ def test_no_predictor_without_variation(tmp_path):
 def test_provenance_names_the_traces_by_content(tmp_path):
     traces = list(recordings(tmp_path, constant_costs(10, 10), placements=("static", "lag")))
     profile = fitted(traces)
-    assert [entry["placement"] for entry in profile.provenance.bundles] == ["static", "lag"]
-    assert profile.provenance.bundles[0]["sha256"] == content_hash(traces[0]) != content_hash(traces[1])
+    assert [entry["placement"] for entry in profile.provenance.traces] == ["static", "lag"]
+    assert profile.provenance.traces[0]["sha256"] == content_hash(traces[0]) != content_hash(traces[1])
 
 
 def test_a_replay_measures_nothing_and_is_refused(tmp_path):

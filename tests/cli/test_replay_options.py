@@ -56,9 +56,7 @@ def test_lag_goes_to_the_placements_that_have_one(traces: Path, capsys: pytest.C
     assert (status, "--policy this-step" in error) == (2, True)
 
 
-def test_stand_ins_are_told_once_and_only_where_they_are_needed(
-    traces: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_proxies_are_told_once_and_only_where_they_are_needed(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, error = told(capsys, traces / "lag", "--policy", "lag", "--policy", "static")
     assert "not recorded" not in error
     _, error = told(capsys, traces / "lag", "--policy", "all", "--out", str(traces / "out"))

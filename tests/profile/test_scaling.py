@@ -47,9 +47,9 @@ def test_split_fill_adds_up():
     assert profile.decode.host["build_fill_index"].pre.predict({}) == 55
     assert profile.decode.host["scatter_fill"].pre.predict({}) == 15
     assert profile.provenance.changes == ()
-    (note,) = profile.provenance.stand_ins_of(BUILT_IN["lag-overlap-index"])
+    (note,) = profile.provenance.proxies_of(BUILT_IN["lag-overlap-index"])
     assert "not recorded" in note
-    assert profile.provenance.stand_ins_of(BUILT_IN["lag-overlap"]) == []
+    assert profile.provenance.proxies_of(BUILT_IN["lag-overlap"]) == []
     assert split_fill(profile) == profile
 
 
@@ -70,7 +70,7 @@ def test_what_was_not_recorded_is_priced_like_what_is_most_like_it():
     sizes = features(3, 5)
     stored, read = (whole.decode.host[name] for name in ("store_confidence", "read_confidence"))
     assert stored.pre.predict(sizes) == read.pre.predict(sizes)
-    assert list(whole.provenance.stand_ins) == ["store_confidence", "fill_dense", "build_fill_index", "scatter_fill"]
+    assert list(whole.provenance.proxies) == ["store_confidence", "fill_dense", "build_fill_index", "scatter_fill"]
     assert with_proxies(whole) == whole
 
 

@@ -1,4 +1,4 @@
-"""Noise: the same luck for every placement, and only when asked for."""
+"""Noise: the same draws for every placement, and only when asked for."""
 
 from dataclasses import replace
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from simtool.analysis.comparison.arms import gather_arms
-from simtool.analysis.comparison.verdict import answer
+from simtool.analysis.comparison.verdict import verdicts
 from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
@@ -39,7 +39,7 @@ def test_every_step_op_has_a_kind_of_its_own():
 
 
 def test_comparison_keeps_live_and_modeled_apart(arms):
-    points = comparison_points(answer(arms), arms)
+    points = comparison_points(verdicts(arms), arms)
     assert {(point.row, point.origin) for point in points} == {
         (name, origin) for name in ("lag", "this-step", "static") for origin in ("live", "modeled")
     }

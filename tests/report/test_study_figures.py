@@ -12,12 +12,12 @@ from simtool.analysis.comparison.compare import compare
 from simtool.analysis.staleness import Persistence, Staleness
 from simtool.report.figures.break_even import contours, draw_break_even
 from simtool.report.figures.heat_map import draw_heat_map, heat_maps
-from simtool.report.figures.sensitivity import draw_tornado, shown_bars
+from simtool.report.figures.sensitivity import draw_sensitivity, shown_bars
 from simtool.report.figures.staleness import draw_by_position, draw_loss, draw_persistence
 from simtool.stats.interval import Interval
 from simtool.study.break_even import BreakEven
 from simtool.study.runner import Cell, arm_of
-from simtool.study.sensitivity import Bar, Sensitivity
+from simtool.study.sensitivity import OpSensitivity, Sensitivity
 
 
 def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
@@ -34,10 +34,14 @@ def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
 
 
 def test_tornado_shows_what_moves_the_step():
-    bars = (Bar("target", "device", 500.0, 250.0), Bar("decide", "host", 0.0, 0.0, 40.0), Bar("idle", "host", 0.5, 0.2))
-    tornado = Sensitivity("lag", 8, 1_000.0, bars)
-    assert [bar.name for bar in shown_bars(tornado)] == ["target", "decide"]
-    figure = draw_tornado(tornado)
+    bars = (
+        OpSensitivity("target", "device", 500.0, 250.0),
+        OpSensitivity("decide", "host", 0.0, 0.0, 40.0),
+        OpSensitivity("idle", "host", 0.5, 0.2),
+    )
+    found = Sensitivity("lag", 8, 1_000.0, bars)
+    assert [bar.name for bar in shown_bars(found)] == ["target", "decide"]
+    figure = draw_sensitivity(found)
     assert [trace.name for trace in figure.data] == ["free", "halved", "moved"]
     assert figure.data[2].x == (None, 0.04)
 

@@ -11,7 +11,7 @@ from simtool.step.placement import BUILT_IN, parse_placement
 from simtool.study.break_even import break_even
 from simtool.study.runner import run_cells
 from simtool.study.search import candidates, search
-from simtool.study.sensitivity import count_jobs, tornado
+from simtool.study.sensitivity import count_jobs, sensitivity
 from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_trace
 from tests.study.small import COSTS, setting
 
@@ -69,7 +69,7 @@ def test_tornado(tmp_path):
     """target bounds every step: free gives all 200 ns back; decide gives what it takes, or hides behind the launch."""
     where = setting(tmp_path)
     seen = []
-    found = tornado(where, BUILT_IN["lag-overlap"], processes=1, progress=seen.append)
+    found = sensitivity(where, BUILT_IN["lag-overlap"], processes=1, progress=seen.append)
     bars = {(bar.name, bar.lane): bar for bar in found.bars}
     assert (bars["target", "device"].free_ns, bars["target", "device"].halved_ns) == (200, 100)
     assert bars["target", "device"].moved_ns is None

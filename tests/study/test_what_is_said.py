@@ -13,7 +13,7 @@ from simtool.step.order_search import moves
 from simtool.step.placement import BUILT_IN
 from simtool.study.runner import run_cells
 from simtool.study.search import BASELINE, candidates, search
-from simtool.study.sensitivity import tornado
+from simtool.study.sensitivity import sensitivity
 from tests.study.small import setting
 from tests.study.test_commands import recorded, told
 
@@ -78,7 +78,7 @@ def test_a_move_names_the_op_that_it_passes(tmp_path):
         where, other = moved.name.partition(" moved ")[2].split(" ")
         step = {"before": 1, "after": -1}[where]
         assert names[names.index("decide") + step] == other.split("|")[0]
-    bars = {bar.name: bar for bar in tornado(setting(tmp_path), placement, processes=1).bars}
+    bars = {bar.name: bar for bar in sensitivity(setting(tmp_path), placement, processes=1).bars}
     assert bars["decide"].moved_to.name.startswith("lag-overlap, decide moved after launch_")
     assert "loop_gap" not in bars
 

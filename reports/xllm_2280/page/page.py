@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from simtool.report.figures.break_even import draw_break_even
-from simtool.report.figures.sensitivity import draw_tornado
+from simtool.report.figures.sensitivity import draw_sensitivity
 from simtool.report.figures.staleness import draw_by_position, draw_loss, draw_persistence
 from simtool.report.page.page import Page, Section
 from xllm_2280.answers import TraceAnswers
@@ -39,11 +39,11 @@ def _sections(answers: Sequence[TraceAnswers]) -> Iterator[Section]:
                 "Contours: the share of tokens per step that lag-overlap-late can afford to lose against this-step.",
                 draw_break_even(points),
             )
-        for machine, found in each.tornados:
+        for machine, found in each.sensitivities:
             yield Section(
                 f"What each op is worth: {machine.profile.name}, SL {each.sl}, concurrency {found.concurrency}",
                 "Step time that comes back when the op is free, halved, or in its best other legal place.",
-                draw_tornado(found),
+                draw_sensitivity(found),
             )
         yield Section(f"Acceptance lost against the lag, SL {each.sl}", "By prompt kind.", draw_loss(each.effects))
         yield Section(f"By draft position, SL {each.sl}", "All prompts.", draw_by_position(each.effects))

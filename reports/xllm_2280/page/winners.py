@@ -104,7 +104,7 @@ def worth(answers: Sequence[TraceAnswers]) -> str:
     """The tornado's largest bars."""
     parts = []
     for each in answers:
-        for machine, found in each.tornados:
+        for machine, found in each.sensitivities:
             rows = [
                 (
                     f"{bar.name} ({bar.lane})",

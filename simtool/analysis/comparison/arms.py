@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.analysis.fidelity.divergence import describe_apart
+from simtool.analysis.fidelity.divergence import describe_divergence
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace
@@ -203,7 +203,7 @@ def _unequal_outputs(traces: Sequence[Trace]) -> list[str]:
             a != b for a, b in zip(both["output_ids"].to_list(), both["output_ids_other"].to_list(), strict=True)
         )
         if unequal:
-            why = describe_apart(greedy[0], trace)
+            why = describe_divergence(greedy[0], trace)
             found.append(f"{unequal} greedy outputs of {trace.path} differ from those of {greedy[0].path}{why}")
     return found
 

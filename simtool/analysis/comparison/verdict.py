@@ -14,7 +14,7 @@ _BASELINES = ("this-step", "static")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Verdict:
     """One group: its baseline, and every other arm against it."""
 
     group: str
@@ -54,7 +54,7 @@ class Answer:
         return best.verdict
 
 
-def answer(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S, baseline: str | None = None) -> list[Answer]:
+def verdicts(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S, baseline: str | None = None) -> list[Verdict]:
     """Compare the arms of every group with the group's baseline.
 
     baseline: a placement's name; None takes this-step, else static, else the first arm. Raises UsageError when no
@@ -66,11 +66,11 @@ def answer(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S, baseline: 
     if baseline is not None and baseline not in {arm.placement for arm in arms}:
         known = ", ".join(sorted({arm.placement for arm in arms}))
         raise UsageError(f"--baseline is {baseline!r}; expected a placement among the traces: {known}")
-    return [_answer_group(group, members, metric, baseline) for group, members in groups.items()]
+    return [_verdict_of(group, members, metric, baseline) for group, members in groups.items()]
 
 
-def _answer_group(group: str, arms: list[Arm], metric: Metric, wanted: str | None) -> Answer:
+def _verdict_of(group: str, arms: list[Arm], metric: Metric, wanted: str | None) -> Verdict:
     names = [arm.placement for arm in arms]
     preferred = [name for name in (wanted, *_BASELINES) if name in names]
     baseline = arms[names.index(preferred[0])] if preferred else arms[0]
-    return Answer(group, baseline, tuple(compare(baseline, arm, metric) for arm in arms if arm is not baseline))
+    return Verdict(group, baseline, tuple(compare(baseline, arm, metric) for arm in arms if arm is not baseline))

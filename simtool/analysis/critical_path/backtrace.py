@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from simtool.analysis.critical_path.graph import Graph
+from simtool.analysis.critical_path.graph import DependencyGraph
 from simtool.analysis.critical_path.pieces import Flags, Ints, stable_order
 
 
@@ -46,7 +46,7 @@ class Path:
         return working
 
 
-def backtrace(graph: Graph, starts_ns: Ints, ends_ns: Ints) -> Path:
+def backtrace(graph: DependencyGraph, starts_ns: Ints, ends_ns: Ints) -> Path:
     """Return the path of every step. starts_ns, ends_ns: [steps]."""
     path = _Backwards()
     nodes = graph.nodes
@@ -68,7 +68,7 @@ def backtrace(graph: Graph, starts_ns: Ints, ends_ns: Ints) -> Path:
     return path.forwards()
 
 
-def slack(graph: Graph, ends_ns: Ints) -> Ints:
+def slack(graph: DependencyGraph, ends_ns: Ints) -> Ints:
     """Return how much later each node could have ended without moving its step's end: [nodes], ns."""
     nodes = graph.nodes
     room_ns: Ints = np.maximum(ends_ns[nodes.step] - nodes.end_ns, 0)
@@ -84,7 +84,7 @@ def slack(graph: Graph, ends_ns: Ints) -> Ints:
     return room_ns
 
 
-def last_host(graph: Graph, steps: int) -> Ints:
+def last_host(graph: DependencyGraph, steps: int) -> Ints:
     """Return the last host segment of each step, -1 where it has none."""
     hosts = np.flatnonzero(graph.nodes.on_host)
     last = np.full(steps, NO_NODE)
@@ -92,7 +92,7 @@ def last_host(graph: Graph, steps: int) -> Ints:
     return last
 
 
-def _latency(graph: Graph, before: Ints, after: Ints) -> Ints:
+def _latency(graph: DependencyGraph, before: Ints, after: Ints) -> Ints:
     launched, waited = graph.nodes.on_host[before], graph.nodes.on_host[after]
     return np.where(launched == waited, _GAP, np.where(launched, _LAUNCH, _WAKE))
 

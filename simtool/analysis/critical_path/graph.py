@@ -21,7 +21,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True)
-class Graph:
+class DependencyGraph:
     """node, before, ready_ns: [edges]. ready_ns: when `before` was ready, at most the node's start.
 
     binding, bound_ns: [nodes], the edge source that was ready last (-1: none) and when it was.
@@ -35,7 +35,7 @@ class Graph:
     bound_ns: Ints
 
 
-def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> Graph:
+def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> DependencyGraph:
     """Build the graph. executors: lane -> what runs it, one at a time in order; lanes not named run by themselves."""
     pairs = list(_Edges(nodes, executors).all())
     node, before = (np.concatenate(side) for side in zip(*pairs, strict=True))
@@ -44,7 +44,7 @@ def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> Graph:
     np.maximum.at(bound_ns, node, ready_ns)
     latest = np.flatnonzero(ready_ns == bound_ns[node])[::-1]
     binding[node[latest]] = before[latest]  # of several, the first edge is written last
-    return Graph(nodes, node, before, ready_ns, binding, bound_ns)
+    return DependencyGraph(nodes, node, before, ready_ns, binding, bound_ns)
 
 
 class _Edges:

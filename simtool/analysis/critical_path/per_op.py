@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.analysis.critical_path.backtrace import NO_NODE, Path
-from simtool.analysis.critical_path.graph import Graph
+from simtool.analysis.critical_path.graph import DependencyGraph
 from simtool.analysis.critical_path.pieces import Ints
 
 Columns = Mapping[str, NDArray[Any]]
 
 
-def sum_ops(graph: Graph, path: Path, exposed_ns: Ints, slack_ns: Ints, starts_ns: Ints) -> Columns:
+def sum_ops(graph: DependencyGraph, path: Path, exposed_ns: Ints, slack_ns: Ints, starts_ns: Ints) -> Columns:
     """Return a row for each step, op and lane that ran inside its step or is on its path, in that order.
 
     exposed_ns: [segments]. slack_ns: [nodes]. starts_ns: [steps].

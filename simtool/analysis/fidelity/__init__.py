@@ -1,1 +1,1 @@
-"""How good a replay is, and where it first parts from the live run."""
+"""How good a replay is, and where it first diverges from the live run."""

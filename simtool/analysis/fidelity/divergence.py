@@ -1,4 +1,4 @@
-"""Where two runs part that should make the same steps and tokens, and whether a tie explains it."""
+"""Where two runs diverge that should make the same steps and tokens, and whether a tie explains it."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ def different_rows(live: Trace, replayed: Trace) -> pl.DataFrame:
     return pl.concat(only).sort("step", "request_id", "origin")
 
 
-def first_difference(live: Trace, replayed: Trace) -> Judgement | None:
-    """Say where a run and its replay first part, and what either holds there; None where all is alike.
+def first_divergence(live: Trace, replayed: Trace) -> Judgement | None:
+    """Say where a run and its replay first diverge, and what either holds there; None where all is alike.
 
-    Rows part in what they count, outputs in their tokens; whichever is first may explain the rest. A replay's tokens
+    Rows differ in what they count, outputs in their tokens; whichever is first may explain the rest. A replay's tokens
     are those of the recording that it was made from.
     """
-    rows, apart = different_rows(live, replayed), tokens_apart(live, replayed)
+    rows, apart = different_rows(live, replayed), diverging_tokens(live, replayed)
     step = None if rows.is_empty() else int(rows["step"].to_list()[0])
-    tokens = first_apart(live, apart)
+    tokens = first_of(live, apart)
     if tokens is not None and (step is None or tokens[0] < step):
         why = judge_target(live, replayed, tokens[1])
         found = f"{tokens[1].request_id} goes on with another token: {why}"
-        return Judgement(f"{live.path.name} parts from its replay in step {tokens[0]}: {found}", why.tie)
+        return Judgement(f"{live.path.name} diverges from its replay in step {tokens[0]}: {found}", why.tie)
     if step is None:
         return None
     shown, why = _explain(live, replayed, rows.filter(pl.col("step") == step), apart)
@@ -52,10 +52,10 @@ def first_difference(live: Trace, replayed: Trace) -> Judgement | None:
         f"{row['prefix_len']} offered accepted"
         for row in shown.head(2).iter_rows(named=True)
     ]
-    return Judgement(f"{live.path.name} parts from its replay in step {step}: {'; '.join(sides)}; {why}", why.tie)
+    return Judgement(f"{live.path.name} diverges from its replay in step {step}: {'; '.join(sides)}; {why}", why.tie)
 
 
-def tokens_apart(one: Trace, other: Trace) -> list[Choice]:
+def diverging_tokens(one: Trace, other: Trace) -> list[Choice]:
     """Return, of each request that both runs served, the first token that they chose differently, if any."""
     columns = ["request_id", "prompt_ids", "prompt_tokens", "output_ids"]
     outputs = [trace.table("requests").select(columns) for trace in (one, other)]
@@ -69,9 +69,9 @@ def tokens_apart(one: Trace, other: Trace) -> list[Choice]:
     return found
 
 
-def describe_apart(one: Trace, other: Trace) -> str:
+def describe_divergence(one: Trace, other: Trace) -> str:
     """Say which token two runs first chose differently, as the end of a sentence; empty where none is known."""
-    first = first_apart(one, tokens_apart(one, other))
+    first = first_of(one, diverging_tokens(one, other))
     return (
         ""
         if first is None
@@ -79,7 +79,7 @@ def describe_apart(one: Trace, other: Trace) -> str:
     )
 
 
-def first_apart(one: Trace, choices: Sequence[Choice]) -> tuple[int, Choice] | None:
+def first_of(one: Trace, choices: Sequence[Choice]) -> tuple[int, Choice] | None:
     """Return the earliest of the choices and the step of `one` that made it; None when there are none."""
     return min(((_step_of(one, choice), choice) for choice in choices), key=lambda pair: pair[0], default=None)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from simtool.analysis.fidelity.divergence import first_difference, mismatches
+from simtool.analysis.fidelity.divergence import first_divergence, mismatches
 from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.errors import UsageError
 from simtool.stats.interval import Interval
@@ -157,7 +157,7 @@ def judge(
             difference
             for arm, traces in live.items()
             for trace in traces
-            if (difference := first_difference(trace, replayed[arm]))
+            if (difference := first_divergence(trace, replayed[arm]))
         ),
     )
 

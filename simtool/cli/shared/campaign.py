@@ -30,7 +30,7 @@ Runs = Mapping[str, Mapping[str, Sequence[Path]]]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Validation:
     """What a validation leaves: live repetitions and the replay of each arm, and their comparison."""
 
     live: Mapping[str, Sequence[Trace]]
@@ -95,7 +95,7 @@ def record_arms(
         for repeat in range(repeats):
             jobs = [(out / use / f"{arm}-{repeat}", plan) for (use, arm), plan in plans.items()]
             progress = partial(_further, done, repeat * each)
-            session.record_in_turns(jobs, force=True, details={"command": command_line()}, progress=progress)
+            session.record_interleaved(jobs, force=True, details={"command": command_line()}, progress=progress)
             for use, arm in plans:
                 runs[use][arm].append(out / use / f"{arm}-{repeat}")
     return runs
@@ -107,7 +107,7 @@ def _further(done: Callable[[int], None], before: int, count: int) -> None:
 
 def judge_arms(
     runs: Runs, source: Path, placements: Sequence[Placement], controller: ControllerSettings, *, out: Path
-) -> Outcome:
+) -> Validation:
     """Calibrate on runs["fit"], replay each placement from `source`, and judge it on runs["live"].
 
     Without runs to fit on the costs come from the live runs themselves: then only tokens can be judged.
@@ -139,4 +139,4 @@ def judge_arms(
             ]
             done(len(replayed))
     opened = {arm: [open_sound(path) for path in paths] for arm, paths in runs["live"].items()}
-    return Outcome(opened, replayed, profile, judge(opened, replayed, noisy))
+    return Validation(opened, replayed, profile, judge(opened, replayed, noisy))

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 def costs_for(source: Trace, path: Path | None, changes: Sequence[str], refits: int = 0) -> Profile:
     """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order.
 
-    Ops that the recordings never ran get a stand-in; whatever replays such an op says so. refits: of a calibrated
-    profile.
+    Ops that the recordings never ran borrow the cost of a similar op; whatever replays such an op says so.
+    refits: of a calibrated profile.
     """
     from simtool.calibrate.fit import calibrate
     from simtool.profile.proxies import with_proxies

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simtool.cli.shared import console
-from simtool.cli.shared.summary import Line, as_json, tell_why_not_steady
+from simtool.cli.shared.summary import TraceLine, as_json, tell_why_not_steady
 
 if TYPE_CHECKING:
     from simtool.report.terminal.numbers import Number
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _BASELINES = ("this-step", "static")
 
 #: Placement -> its replays, one a seed, the same seeds for all.
-Repeats = Mapping[str, Sequence[Line]]
+Repeats = Mapping[str, Sequence[TraceLine]]
 
 
 def print_repeats(repeats: Repeats, *, json: bool) -> None:

@@ -12,7 +12,7 @@ import typer
 from simtool.cli.options import FINDING, check_output, command_line
 from simtool.cli.shared import console
 from simtool.cli.shared.repeats import print_repeats
-from simtool.cli.shared.summary import Line, line_of, print_lines
+from simtool.cli.shared.summary import TraceLine, line_of, print_lines
 from simtool.errors import ProfileError
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ class Replays:
     workload: Workload | None
     lenient: bool
 
-    def run(self, outputs: Outputs | None) -> tuple[dict[str, list[Line]], list[str]]:
+    def run(self, outputs: Outputs | None) -> tuple[dict[str, list[TraceLine]], list[str]]:
         """Run all, seed by seed; return each placement's lines, and why others were left out."""
-        lines: dict[str, list[Line]] = {}
+        lines: dict[str, list[TraceLine]] = {}
         refused: dict[str, str] = {}
         with console.progress("replaying", total=len(self.placements) * len(self.seeds)) as done:
             for seed in self.seeds:
@@ -82,7 +82,7 @@ class Replays:
                     done(sum(map(len, lines.values())))
         return {name: found for name, found in lines.items() if found}, list(refused.values())
 
-    def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> Line:
+    def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""
         from simtool.replay.replay import replay
 
@@ -95,7 +95,7 @@ class Replays:
         return line_of(replayed.save(path, force=outputs.force))
 
 
-def report(lines: dict[str, list[Line]], refused: Sequence[str], *, json: bool) -> None:
+def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: bool) -> None:
     """Print the numbers, then warnings and refusals on standard error; exit 1 when something was refused."""
     if any(len(found) > 1 for found in lines.values()):
         print_repeats(lines, json=json)

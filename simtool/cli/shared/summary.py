@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Line:
+class TraceLine:
     """One trace in a table. more: facts for machines. open_loop: its requests arrived over time."""
 
     facts: Mapping[str, str]
@@ -30,7 +30,7 @@ def print_summaries(traces: Sequence[Trace], *, json: bool) -> None:
     print_lines([line_of(trace) for trace in traces], json=json)
 
 
-def line_of(trace: Trace) -> Line:
+def line_of(trace: Trace) -> TraceLine:
     """Summarise a trace; a replay's facts say how far its outcomes can be trusted."""
     from simtool.analysis.metrics import summarise_trace
 
@@ -43,7 +43,7 @@ def line_of(trace: Trace) -> Line:
         names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
         more = {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"seed": manifest.seed, "warnings": manifest.warnings}
-    return Line(facts, more, manifest.warnings, summarise_trace(trace), arrived_over_time(trace))
+    return TraceLine(facts, more, manifest.warnings, summarise_trace(trace), arrived_over_time(trace))
 
 
 def arrived_over_time(trace: Trace) -> bool:
@@ -52,7 +52,7 @@ def arrived_over_time(trace: Trace) -> bool:
     return bool(arrivals and starts) and max(arrivals) > min(starts)
 
 
-def print_lines(lines: Sequence[Line], *, json: bool) -> None:
+def print_lines(lines: Sequence[TraceLine], *, json: bool) -> None:
     """Print a line a trace; how long requests waited comes in a table of its own, where they arrived over time."""
     from simtool.report.terminal.numbers import NUMBERS, WAITS
 
@@ -66,7 +66,7 @@ def print_lines(lines: Sequence[Line], *, json: bool) -> None:
         tell_why_not_steady(line)
 
 
-def tell_why_not_steady(line: Line) -> None:
+def tell_why_not_steady(line: TraceLine) -> None:
     """Say why a line has no steady tok/s, where it has none."""
     found = line.summary
     if not found.full:
@@ -76,7 +76,7 @@ def tell_why_not_steady(line: Line) -> None:
         )
 
 
-def as_json(line: Line) -> dict[str, object]:
+def as_json(line: TraceLine) -> dict[str, object]:
     """Return a line for machines: facts and every number."""
     from simtool.report.terminal.numbers import NUMBERS, WAITS
 
@@ -84,7 +84,7 @@ def as_json(line: Line) -> dict[str, object]:
     return {**line.facts, **line.more, **numbers}
 
 
-def _print(lines: Sequence[Line], numbers: Sequence[Number]) -> None:
+def _print(lines: Sequence[TraceLine], numbers: Sequence[Number]) -> None:
     from simtool.report.terminal.tables import table
 
     heads = list(dict.fromkeys(name for line in lines for name in line.facts))

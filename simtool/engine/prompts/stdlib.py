@@ -43,7 +43,7 @@ class Document:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class HeldOutPrompt:
     """A prompt as token ids, and the domain of the text that it starts."""
 
     prompt_ids: tuple[int, ...]
@@ -80,7 +80,7 @@ def standard_library(held_out: bool) -> Iterator[Document]:
         yield Document("licence", "prose", licence.read_text(encoding="utf-8", errors="replace"))
 
 
-def heldout_prompts(encode: Encoder, count: int, seed: int, min_tokens: int, max_tokens: int) -> list[Prompt]:
+def heldout_prompts(encode: Encoder, count: int, seed: int, min_tokens: int, max_tokens: int) -> list[HeldOutPrompt]:
     """``count`` prompts of min_tokens..max_tokens tokens from held-out text, domains taken in turn.
 
     ``encode`` turns text into token ids. The same arguments and the same Python version give the same prompts.
@@ -96,14 +96,14 @@ def heldout_prompts(encode: Encoder, count: int, seed: int, min_tokens: int, max
     pools: dict[Domain, list[str]] = {domain: [] for domain in DOMAINS}
     for document in standard_library(held_out=True):
         pools[document.domain].append(document.text)
-    prompts: list[Prompt] = []
+    prompts: list[HeldOutPrompt] = []
     for attempt in range(100 * count):
         if len(prompts) == count:
             return prompts
         domain = DOMAINS[(len(prompts) + attempt // 50) % len(DOMAINS)]
         ids = _cut(rng, encode, pools[domain], rng.randint(min_tokens, max_tokens))
         if len(ids) >= min_tokens:
-            prompts.append(Prompt(tuple(ids), domain))
+            prompts.append(HeldOutPrompt(tuple(ids), domain))
     if len(prompts) == count:
         return prompts
     raise SimtoolError(

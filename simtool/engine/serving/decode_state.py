@@ -23,7 +23,7 @@ class DecodeState:
     confidences: deque[Sequence[float]] = field(default_factory=deque)
 
 
-class EmbeddingCache:
+class DecodeStates:
     """One DecodeState a slot. depth: how many past steps' confidences are kept (the largest lag in use)."""
 
     def __init__(self, depth: int) -> None:

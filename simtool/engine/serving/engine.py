@@ -41,7 +41,7 @@ class RunResult:
         return {name: facts.output_ids for name, facts in self.requests.items()}
 
 
-class Run:
+class LiveRun:
     """A run under way: `advance` makes one step, until it is `finished`.
 
     timings: device times on this run's clock; None: the device's own. Raises CapacityError at its start when a prompt
@@ -97,7 +97,7 @@ def run(
 
     context_tokens: positions the models can hold. most_steps: stop after so many, whatever is left to do.
     """
-    this = Run(worker, prompts, context_tokens)
+    this = LiveRun(worker, prompts, context_tokens)
     while not this.finished and (most_steps is None or this.result.steps < most_steps):
         this.advance()
         progress(this.served)

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from simtool.engine.devices.protocol import WorkTiming
-from simtool.engine.serving.engine import Run
+from simtool.engine.serving.engine import LiveRun
 
 
-class TurnClock:
+class PausableClock:
     """A clock that runs only during its owner's turns. Starts paused."""
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
@@ -44,7 +44,9 @@ class TurnClock:
         return [replace(work, start_ns=work.start_ns - lost, end_ns=work.end_ns - lost) for work in timings]
 
 
-def take_turns(runs: Sequence[tuple[Run, TurnClock]], progress: Callable[[int], None] = lambda served: None) -> None:
+def interleave(
+    runs: Sequence[tuple[LiveRun, PausableClock]], progress: Callable[[int], None] = lambda served: None
+) -> None:
     """Advance every run by a step in turn until all are finished; `progress` hears requests served, over all runs.
 
     The order of the turns shifts by one each round, so that no run always follows the same other.

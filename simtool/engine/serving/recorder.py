@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from simtool.engine.devices.protocol import WorkTiming
 from simtool.step.ops import Lane, Op
-from simtool.step.scheduler import Sequence as Running
+from simtool.step.scheduler import ActiveRequest
 from simtool.trace.writer import TraceWriter
 from simtool.units import NS_PER_S
 
@@ -28,7 +28,7 @@ class StepFacts(Protocol):
 
     index: int
     prefill: bool
-    sequences: list[Running]
+    sequences: list[ActiveRequest]
     positions: list[int]
     confidence: list[Sequence[float] | None]
     prefix_lens: list[int]

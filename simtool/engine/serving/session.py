@@ -14,9 +14,9 @@ from types import TracebackType
 from simtool import __version__
 from simtool.engine.devices.protocol import Device, WorkTiming
 from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
-from simtool.engine.serving.engine import Prompt, Run, RunResult, queue, run
+from simtool.engine.serving.engine import LiveRun, Prompt, RunResult, queue, run
 from simtool.engine.serving.host_load import MachineMeter
-from simtool.engine.serving.interleave import TurnClock, take_turns
+from simtool.engine.serving.interleave import PausableClock, interleave
 from simtool.engine.serving.recorder import Recorder, TraceRecorder
 from simtool.engine.serving.worker import BlockShape, Worker
 from simtool.errors import UsageError
@@ -43,7 +43,7 @@ class RunPlan:
 
 
 @dataclass(frozen=True)
-class Share:
+class DeviceShare:
     """A run's part of the device: slots first_slot, first_slot + 1, ... and KV blocks likewise."""
 
     slots: int
@@ -93,7 +93,7 @@ class Session:
         plan: RunPlan,
         recorder: Recorder | None = None,
         progress: Callable[[int], None] = lambda finished: None,
-        share: Share | None = None,
+        share: DeviceShare | None = None,
     ) -> RunResult:
         """Serve the prompts; nothing is kept but the result, unless a recorder is given. share: None is all of it."""
         worker = self._worker(plan, recorder or Recorder(self.device.now_ns), share)
@@ -124,7 +124,7 @@ class Session:
             self._close(writer, meter)
         return result
 
-    def record_in_turns(
+    def record_interleaved(
         self,
         jobs: Sequence[tuple[Path | None, RunPlan]],
         *,
@@ -144,9 +144,9 @@ class Session:
         with ExitStack() as stack:
             meter = MachineMeter(self.device.pids)
             writers: list[TraceWriter] = []
-            runs: list[tuple[Run, TurnClock]] = []
+            runs: list[tuple[LiveRun, PausableClock]] = []
             for (path, plan), share in zip(jobs, shares, strict=True):
-                clock = TurnClock(self.device.now_ns)
+                clock = PausableClock(self.device.now_ns)
                 recorder = Recorder(clock)
                 if path is not None:
                     others = [name for name in names if name != path.name]
@@ -156,9 +156,9 @@ class Session:
                 on_clock = partial(_on_clock, clock, self.device)
                 worker = self._worker(plan, recorder, share)
                 clock.resume()  # queueing takes time too, and its stamps must differ
-                runs.append((Run(worker, plan.prompts, self.info.max_tokens, on_clock), clock))
+                runs.append((LiveRun(worker, plan.prompts, self.info.max_tokens, on_clock), clock))
                 clock.pause()
-            take_turns(runs, progress)
+            interleave(runs, progress)
             results = [run_.close() for run_, _ in runs]
             for writer in writers:
                 self._close(writer, meter)
@@ -184,7 +184,7 @@ class Session:
         run(worker, plan.prompts, self.info.max_tokens, most_steps=steps)
         self.device.stop_profile()
 
-    def check(self, plan: RunPlan, share: Share | None = None) -> None:
+    def check(self, plan: RunPlan, share: DeviceShare | None = None) -> None:
         """Raise UsageError or CapacityError for a plan that cannot run on its share, before a folder is made."""
         names = [prompt.request_id for prompt in plan.prompts]
         if not names:
@@ -204,21 +204,21 @@ class Session:
             raise UsageError(f"graphs of {self.device.name} take lengths from the host: use {placement.name}+rebind")
 
     @property
-    def _whole(self) -> Share:
-        return Share(self.spec.slots, self.spec.kv_blocks)
+    def _whole(self) -> DeviceShare:
+        return DeviceShare(self.spec.slots, self.spec.kv_blocks)
 
-    def _shares(self, count: int) -> list[Share]:
+    def _shares(self, count: int) -> list[DeviceShare]:
         """Divide slots and KV blocks into equal parts; raises UsageError when there is not one of each for all."""
         slots, blocks = self.spec.slots // count, self.spec.kv_blocks // count
         if not slots or not blocks:
             raise UsageError(f"{self.spec.slots} slots and {self.spec.kv_blocks} KV blocks for {count} runs in turn")
-        return [Share(slots, blocks, index * slots, index * blocks) for index in range(count)]
+        return [DeviceShare(slots, blocks, index * slots, index * blocks) for index in range(count)]
 
-    def _scheduler(self, share: Share) -> Scheduler:
+    def _scheduler(self, share: DeviceShare) -> Scheduler:
         pool = BlockPool(share.kv_blocks, self.spec.block_size, share.first_block)
         return Scheduler(share.slots, pool, self.info.drafts + 1, share.first_slot)
 
-    def _worker(self, plan: RunPlan, recorder: Recorder, share: Share | None = None) -> Worker:
+    def _worker(self, plan: RunPlan, recorder: Recorder, share: DeviceShare | None = None) -> Worker:
         block = BlockShape(self.info.drafts, self.info.block_width, self.info.mask_token_id)
         worker = Worker(
             self.device, self._scheduler(share or self._whole), block, plan.placement, plan.controller, recorder
@@ -226,7 +226,7 @@ class Session:
         worker.stop_tokens = frozenset(self.info.eos_token_ids)
         return worker
 
-    def _manifest(self, plan: RunPlan, share: Share, details: Mapping[str, object]) -> Manifest:
+    def _manifest(self, plan: RunPlan, share: DeviceShare, details: Mapping[str, object]) -> Manifest:
         spec = self.spec
         if self._models is None:
             self._models = {"target": identity(spec.target), "draft": identity(spec.draft)}
@@ -262,7 +262,7 @@ class Session:
         )
 
 
-def _on_clock(clock: TurnClock, device: Device) -> list[WorkTiming]:
+def _on_clock(clock: PausableClock, device: Device) -> list[WorkTiming]:
     return clock.place(device.timings())
 
 

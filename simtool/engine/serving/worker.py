@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from simtool.engine.devices.protocol import Device, Event, HostArray
-from simtool.engine.serving.decode_state import EmbeddingCache
+from simtool.engine.serving.decode_state import DecodeStates
 from simtool.engine.serving.recorder import Recorder
 from simtool.step.controller import ControllerSettings, decide
 from simtool.step.graph_buckets import pick_bucket
 from simtool.step.ops import CATALOGUE, Op
 from simtool.step.placement import PREFILL_ORDER, Placement
-from simtool.step.scheduler import Scheduler
-from simtool.step.scheduler import Sequence as Running
+from simtool.step.scheduler import ActiveRequest, Scheduler
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class StepState:
     flow: int = 0
     after: list[Event] = field(default_factory=list)
     giver: dict[str, Event] = field(default_factory=dict)
-    sequences: list[Running] = field(default_factory=list)
+    sequences: list[ActiveRequest] = field(default_factory=list)
     anchors: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     confidence: list[Sequence[float] | None] = field(default_factory=list)
@@ -68,11 +67,11 @@ class Worker:
     ) -> None:
         self.device, self.scheduler, self.block = device, scheduler, block
         self.placement, self.controller, self.recorder = placement, controller, recorder
-        self.cache = EmbeddingCache(depth=placement.lag_steps or 0)
+        self.cache = DecodeStates(depth=placement.lag_steps or 0)
         self.tokens: dict[str, list[int]] = {}
         self.keys: dict[str, int] = {}
         self.stop_tokens: frozenset[int] = frozenset()
-        self.finished: list[tuple[Running, str]] = []
+        self.finished: list[tuple[ActiveRequest, str]] = []
         self._methods: dict[str, Callable[[StepState], None]] = {name: getattr(self, name) for name in CATALOGUE}
 
     def step(self, index: int, now_ns: int) -> StepState:
@@ -292,7 +291,7 @@ class Worker:
         }
         self._upload(s, work, arrays)
 
-    def _cache_slot(self, sequence: Running, position: int) -> int:
+    def _cache_slot(self, sequence: ActiveRequest, position: int) -> int:
         size = self.scheduler.pool.block_size
         return sequence.blocks[position // size] * size + position % size
 
@@ -306,7 +305,7 @@ class Worker:
                 return emitted[: i + 1]
         return emitted
 
-    def _retire(self, sequence: Running, reason: str) -> None:
+    def _retire(self, sequence: ActiveRequest, reason: str) -> None:
         self.scheduler.retire(sequence)
         self.finished.append((sequence, reason))
 

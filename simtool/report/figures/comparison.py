@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.comparison.compare import Comparison, Metric, metric_value
-from simtool.analysis.comparison.verdict import Answer
+from simtool.analysis.comparison.verdict import Verdict
 from simtool.report.figures.style import FAINT, ORIGIN_COLOURS, ORIGIN_SYMBOLS, dress
 
 _ROW_PX = 46
@@ -29,7 +29,7 @@ class Point:
     note: str
 
 
-def comparison_points(answers: Sequence[Answer], arms: Sequence[Arm]) -> list[Point]:
+def comparison_points(answers: Sequence[Verdict], arms: Sequence[Arm]) -> list[Point]:
     """Return one point for every arm, in the order of `arms`; arms of one placement and shape share a row."""
     points = []
     for arm in arms:

@@ -20,7 +20,7 @@ _ROW_PX = 52
 
 
 @dataclass(frozen=True)
-class Share:
+class PathShare:
     """A kind of work's share of the path: mean ms per decode step. exposed: the device was idle meanwhile."""
 
     kind: str
@@ -34,7 +34,7 @@ class PathStack:
 
     label: str
     step_ms: float
-    shares: tuple[Share, ...]
+    shares: tuple[PathShare, ...]
 
     @property
     def exposed_ms(self) -> float:
@@ -54,7 +54,7 @@ def path_stack(arm: Arm) -> PathStack | None:
     steps_in_all = sum(count for _, count in parts)
     totals = pl.concat([frame for frame, _ in parts]).group_by("kind", "exposed").agg(pl.col("ns").sum())
     order = [*WORK_COLOURS, LATENCY]
-    shares = [Share(kind, exposed, ns / steps_in_all / NS_PER_MS) for kind, exposed, ns in totals.rows() if ns]
+    shares = [PathShare(kind, exposed, ns / steps_in_all / NS_PER_MS) for kind, exposed, ns in totals.rows() if ns]
     shares.sort(key=lambda share: (order.index(share.kind), share.exposed))
     return PathStack(arm.label, sum(share.mean_ms for share in shares), tuple(shares))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, differences, gather_arms, placement_name
-from simtool.analysis.comparison.verdict import Answer, answer
+from simtool.analysis.comparison.verdict import Verdict, verdicts
 from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import Acceptance, acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
@@ -13,7 +13,7 @@ from simtool.report.figures.path_stack import draw_path_stacks, path_stack
 from simtool.report.figures.prediction import draw_predictions, predictions
 from simtool.report.figures.timeline import draw_timelines, step_timeline
 from simtool.report.page.op_table import op_table
-from simtool.report.page.page import Page, Section, Table
+from simtool.report.page.page import Page, PageTable, Section
 from simtool.report.page.provenance import sources
 from simtool.report.terminal.numbers import NUMBERS
 from simtool.step.placement import BUILT_IN
@@ -36,7 +36,7 @@ def build_page(
     traces = sorted(traces, key=_reading_order)
     arms = gather_arms(traces)
     decoding = [arm for arm in arms if arm.decodes]
-    answers = answer(decoding, baseline=baseline)
+    answers = verdicts(decoding, baseline=baseline)
     stages: list[Callable[[], list[Section]]] = [
         lambda: [_comparison(answers, decoding), _numbers(decoding)] if decoding else [],
         lambda: [_timelines(arms)],
@@ -55,7 +55,7 @@ def build_page(
     return Page(TITLE, headlines, details, _caveats(traces), sections, sources(arms), command)
 
 
-def _comparison(answers: Sequence[Answer], arms: Sequence[Arm]) -> Section:
+def _comparison(answers: Sequence[Verdict], arms: Sequence[Arm]) -> Section:
     title = "Every placement against the baseline"
     baselines = ", ".join(dict.fromkeys(each.baseline.label for each in answers))
     text = f"Tokens per second at full occupancy. Baseline: {baselines}. An interval that crosses zero settles nothing."
@@ -136,7 +136,9 @@ def _numbers(arms: Sequence[Arm]) -> Section:
     for arm in arms:
         runs = [summarise_trace(trace) for trace in arm.traces]
         rows.append((arm.label, str(len(runs)), *(number.text(*runs) for number in NUMBERS)))
-    table = Table(("arm", "runs", *(number.name for number in NUMBERS)), rows, [arm.origin for arm in arms], wide=True)
+    table = PageTable(
+        ("arm", "runs", *(number.name for number in NUMBERS)), rows, [arm.origin for arm in arms], wide=True
+    )
     text = (
         "Means over runs. Steady: decode steps at full occupancy, a dash where that was never reached; the whole run "
         "also has its ramp-down. Acceptance rate counts offered drafts; acceptance length includes the bonus token."

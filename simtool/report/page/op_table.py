@@ -8,7 +8,7 @@ from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
 from simtool.analysis.critical_path.spans import typical_steps
 from simtool.analysis.metrics import executors_of
-from simtool.report.page.page import Table
+from simtool.report.page.page import PageTable
 from simtool.units import format_ns
 
 _COLUMNS = ("duration_ns", "on_path_ns", "exposed_ns", "hidden_ns", "slack_ns")
@@ -16,7 +16,7 @@ _HEADS = ("op", "lane", "time", "on the path", "exposed", "hidden", "slack")
 _MAX_OPS = 40
 
 
-def op_table(arm: Arm) -> Table | None:
+def op_table(arm: Arm) -> PageTable | None:
     """Return the ops of the arm's first run, the longest on the path first; None without events."""
     trace = arm.traces[0]
     steps, events = typical_steps(trace), trace.table("events")
@@ -27,4 +27,4 @@ def op_table(arm: Arm) -> Table | None:
         (row["op"], row["lane"], *("-" if row[name] is None else format_ns(row[name]) for name in _COLUMNS))
         for row in means.iter_rows(named=True)
     ]
-    return Table(_HEADS, rows, [arm.origin] * len(rows), wide=True)
+    return PageTable(_HEADS, rows, [arm.origin] * len(rows), wide=True)

@@ -12,14 +12,14 @@ import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
 from simtool import __version__
-from simtool.report.page.provenance import Source
+from simtool.report.page.provenance import FigureSource
 
 _TEMPLATE = Template((Path(__file__).parent / "page.html").read_text())
 _CONFIG = {"displayModeBar": False, "responsive": True}
 
 
 @dataclass(frozen=True)
-class Table:
+class PageTable:
     """Cells as text; the first column names the row. origins: one a row, for its colour.
 
     wide: many short numbers, which a phone scrolls sideways; else a phone shows a row as a list.
@@ -41,8 +41,8 @@ class Section:
     title: str
     text: str
     figure: go.Figure | None = None
-    table: Table | None = None
-    folded: Sequence[tuple[str, Table]] = ()
+    table: PageTable | None = None
+    folded: Sequence[tuple[str, PageTable]] = ()
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Page:
     details: Sequence[str]
     caveats: Sequence[str]
     sections: Sequence[Section]
-    sources: Sequence[Source]
+    sources: Sequence[FigureSource]
     command: str
 
 
@@ -106,13 +106,13 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
-def _source_table(sources: Sequence[Source]) -> str:
+def _source_table(sources: Sequence[FigureSource]) -> str:
     heads = ("Arm", "Tokens/s", "95 % interval", "Trace", "Command", "Hardware", "Models", "Notes")
     rows = [(s.label, s.tokens_per_s, s.error, s.trace, s.command, s.hardware, s.models, s.notes) for s in sources]
-    return _table(Table(heads, rows, [source.origin for source in sources]))
+    return _table(PageTable(heads, rows, [source.origin for source in sources]))
 
 
-def _table(table: Table) -> str:
+def _table(table: PageTable) -> str:
     rows = []
     for cells, origin in zip(table.rows, table.origins, strict=True):
         pairs = zip(table.heads, cells, strict=True)

@@ -11,7 +11,7 @@ from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
-class Source:
+class FigureSource:
     """One run: its number, how far off that may be, and how to get it again."""
 
     label: str
@@ -25,19 +25,19 @@ class Source:
     notes: str
 
 
-def sources(arms: Sequence[Arm]) -> list[Source]:
+def sources(arms: Sequence[Arm]) -> list[FigureSource]:
     """Return one row a run, in the order of the arms."""
     return [_source(arm, run, trace) for arm in arms for run, trace in zip(arm.runs, arm.traces, strict=True)]
 
 
-def _source(arm: Arm, run: Run, trace: Trace) -> Source:
+def _source(arm: Arm, run: Run, trace: Trace) -> FigureSource:
     manifest = trace.manifest
     speed, error = "-", "-"
     if arm.decodes:
         low, high = metric_interval(run, Metric.TOKENS_PER_S)
         speed, error = f"{metric_value(run, Metric.TOKENS_PER_S):,.0f}", f"{low:,.0f} to {high:,.0f}"
     names = ", ".join(f"{role} {model.get('id', '?')}" for role, model in manifest.models.items())
-    return Source(
+    return FigureSource(
         label=arm.label,
         origin=ORIGIN_WORDS[manifest.origin],
         tokens_per_s=speed,

@@ -19,7 +19,7 @@ from simtool.trace.importers.imported import Imported, Source, import_manifest
 from simtool.trace.importers.kernel_details import KernelDetails, read_kernel_details
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.mapping import NO_LANES, map_timeline
-from simtool.trace.importers.timeline import DeviceWork, HostCall, StepMark, Timeline, WorkKind
+from simtool.trace.importers.timeline import HostCall, ProfiledWork, StepMark, Timeline, WorkKind
 
 _TIMELINE, _KERNELS = "trace_view.json", "kernel_details.csv"
 _PLACES = ("", "ASCEND_PROFILER_OUTPUT", "*_ascend_pt/ASCEND_PROFILER_OUTPUT")
@@ -103,7 +103,7 @@ def _take_work(event: Event, span: tuple[int, int], timeline: Timeline, ledger: 
         return
     # a copy's direction is not said, so it counts as other work of its stream, and its bytes are not known
     kind = WorkKind.OTHER if "MEMCPY" in name.upper() else WorkKind.KERNEL
-    timeline.works.append(DeviceWork(name, f"stream {event.get('tid')}", kind, span, _link(event)))
+    timeline.works.append(ProfiledWork(name, f"stream {event.get('tid')}", kind, span, _link(event)))
 
 
 def _keep_calls(calls: list[HostCall], timeline: Timeline, ledger: Ledger) -> None:

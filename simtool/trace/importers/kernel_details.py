@@ -10,7 +10,7 @@ from pathlib import Path
 from simtool.errors import TraceError
 from simtool.trace.importers.chrome import to_span_ns
 from simtool.trace.importers.ledger import Ledger
-from simtool.trace.importers.timeline import DeviceWork, StepMark, Timeline, WorkKind
+from simtool.trace.importers.timeline import ProfiledWork, StepMark, Timeline, WorkKind
 
 _NAME, _START, _DURATION, _STREAM, _STEP = "Name", "Start Time(us)", "Duration(us)", "Stream ID", "Step Id"
 _REQUIRED = (_NAME, _START, _DURATION, _STREAM)
@@ -58,7 +58,7 @@ def _take(row: Mapping[str, str | None], line: int, found: KernelDetails, ledger
     if span is None or not stream:
         ledger.reject("row of kernel_details.csv is no kernel", f"line {line}: {name} {row[_START]} {row[_DURATION]}")
         return
-    found.timeline.works.append(DeviceWork(name, f"stream {stream}", WorkKind.KERNEL, span, None))
+    found.timeline.works.append(ProfiledWork(name, f"stream {stream}", WorkKind.KERNEL, span, None))
     step = (row.get(_STEP) or "").strip()
     if step.isdecimal() and len(step) < 10:
         start_ns, end_ns = found.steps.get(int(step), span)

@@ -20,7 +20,7 @@ from simtool.trace.importers.chrome import ChromeTrace, read_chrome, span_ns
 from simtool.trace.importers.imported import Imported, Source, import_manifest
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.mapping import NO_LANES, map_timeline
-from simtool.trace.importers.timeline import DeviceWork, HostCall, StepMark, Timeline, WorkKind
+from simtool.trace.importers.timeline import HostCall, ProfiledWork, StepMark, Timeline, WorkKind
 
 _DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
 _HOST_CATEGORY = re.compile(r"(.*_)?(runtime|driver)")
@@ -65,7 +65,7 @@ class _Sorter:
     ledger: Ledger
     base_ns: int
     timeline: Timeline = field(default_factory=Timeline)
-    works: dict[str, list[DeviceWork]] = field(default_factory=lambda: defaultdict(list))
+    works: dict[str, list[ProfiledWork]] = field(default_factory=lambda: defaultdict(list))
 
     def take(self, event: Event) -> None:
         if event.get("ph") != "X":
@@ -100,7 +100,7 @@ class _Sorter:
             or not 0 <= moved < _MAX_BYTES
         ):
             moved = 0
-        self.works[device].append(DeviceWork(name, f"{device} stream {stream}", kind, span, _link(event), moved))
+        self.works[device].append(ProfiledWork(name, f"{device} stream {stream}", kind, span, _link(event), moved))
 
     def keep_busiest_device(self) -> str | None:
         """Keep the device with most work, count the work of the others, and return its name."""

@@ -21,7 +21,7 @@ from simtool.errors import TraceError
 from simtool.step.ops import Lane
 from simtool.trace.frames import make_frame
 from simtool.trace.importers.ledger import Ledger
-from simtool.trace.importers.timeline import DeviceWork, HostCall, StepMark, Timeline, WorkKind
+from simtool.trace.importers.timeline import HostCall, ProfiledWork, StepMark, Timeline, WorkKind
 from simtool.trace.schema import TABLES
 
 #: The rule above for every stream.
@@ -65,7 +65,7 @@ def map_timeline(timeline: Timeline, ledger: Ledger, lanes: Mapping[str, Lane]) 
 
 def _events(
     calls: Sequence[HostCall],
-    works: Sequence[DeviceWork],
+    works: Sequence[ProfiledWork],
     lanes: Mapping[str, Lane],
     flows: Sequence[int],
     steps: _Steps,
@@ -76,7 +76,7 @@ def _events(
         call_steps[flow - 1] if flow <= len(calls) else steps.at(work.span_ns[0])
         for flow, work in zip(flows, works, strict=True)
     ]
-    items: list[HostCall | DeviceWork] = [*calls, *works]
+    items: list[HostCall | ProfiledWork] = [*calls, *works]
     waits = [call.span_ns if call.waits else (None, None) for call in calls] + [(None, None)] * len(works)
     return make_frame(
         TABLES["events"],
@@ -121,7 +121,7 @@ def _outermost(calls: Iterable[HostCall], ledger: Ledger) -> tuple[list[HostCall
     return outer, flow_of
 
 
-def _choose_lanes(works: Iterable[DeviceWork], wanted: Mapping[str, Lane]) -> dict[str, Lane]:
+def _choose_lanes(works: Iterable[ProfiledWork], wanted: Mapping[str, Lane]) -> dict[str, Lane]:
     kinds: dict[str, Counter[WorkKind]] = defaultdict(Counter)
     for work in works:
         kinds[work.stream][work.kind] += 1
@@ -137,7 +137,7 @@ def _lane_of(kinds: Counter[WorkKind]) -> Lane:
     return Lane.COPY if kinds[WorkKind.DOWNLOAD] >= kinds[WorkKind.UPLOAD] else Lane.PREPARE
 
 
-def _tell_lanes(works: Sequence[DeviceWork], chosen: Mapping[str, Lane]) -> dict[str, dict[str, object]]:
+def _tell_lanes(works: Sequence[ProfiledWork], chosen: Mapping[str, Lane]) -> dict[str, dict[str, object]]:
     told: dict[str, dict[str, object]] = {}
     for stream, lane in chosen.items():
         kinds = Counter(work.kind.value for work in works if work.stream == stream)

@@ -27,7 +27,7 @@ class HostCall:
 
 
 @dataclass(frozen=True)
-class DeviceWork:
+class ProfiledWork:
     """Work on a stream. bytes: moved between host and device."""
 
     name: str
@@ -51,5 +51,5 @@ class Timeline:
     """What an importer found, before it is mapped."""
 
     calls: list[HostCall] = field(default_factory=list)
-    works: list[DeviceWork] = field(default_factory=list)
+    works: list[ProfiledWork] = field(default_factory=list)
     marks: list[StepMark] = field(default_factory=list)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from simtool.analysis.comparison.arms import Arm, Run
-from simtool.analysis.comparison.verdict import answer
+from simtool.analysis.comparison.verdict import verdicts
 from simtool.errors import UsageError
 
 
@@ -15,24 +15,24 @@ def _arm(placement: str, speeds: list[float], origin: str = "live", group: str =
 
 def test_the_best_resolved_arm_is_the_headline():
     arms = [_arm("static", [9, 9.1, 9.05]), _arm("this-step", [10, 10.1, 10.1]), _arm("lag", [11, 11.2, 11.05])]
-    (only,) = answer(arms)
+    (only,) = verdicts(arms)
     assert only.baseline.placement == "this-step"
     assert only.headline.startswith("live: lag gives 10.")
     assert only.method == "paired t on 3 repetitions"
 
 
 def test_nothing_better_is_said_so():
-    (only,) = answer([_arm("static", [9, 9.1, 9.05]), _arm("this-step", [10, 10.1, 10.1])])
+    (only,) = verdicts([_arm("static", [9, 9.1, 9.05]), _arm("this-step", [10, 10.1, 10.1])])
     assert only.headline.startswith("live: nothing beats this-step; the closest: static gives")
 
 
 def test_one_live_run_each_claims_nothing():
-    (only,) = answer([_arm("this-step", [10]), _arm("lag", [12]), _arm("static", [8])])
+    (only,) = verdicts([_arm("this-step", [10]), _arm("lag", [12]), _arm("static", [8])])
     assert only.headline.startswith("live: cannot tell lag, static from this-step by one run each: runs drift")
 
 
 def test_noise_claims_nothing():
-    (only,) = answer([_arm("this-step", [10, 12, 9]), _arm("lag", [12, 9, 11]), _arm("static", [9, 12, 10])])
+    (only,) = verdicts([_arm("this-step", [10, 12, 9]), _arm("lag", [12, 9, 11]), _arm("static", [9, 12, 10])])
     lag, static = only.comparisons
     assert only.headline == (
         "live: cannot tell lag, static from this-step: every 95 % interval spans zero "
@@ -42,7 +42,7 @@ def test_noise_claims_nothing():
 
 def test_the_headline_is_a_pair_that_is_resolved():
     arms = [_arm("this-step", [10, 10.1, 10.1]), _arm("lag", [8, 16, 10]), _arm("static", [9, 9.1, 9.05])]
-    (only,) = answer(arms)
+    (only,) = verdicts(arms)
     lag, static = only.comparisons
     assert (lag.resolved, static.resolved) == (False, True)
     assert lag.ratio > static.ratio
@@ -51,13 +51,13 @@ def test_the_headline_is_a_pair_that_is_resolved():
 
 def test_groups_are_answered_apart():
     arms = [_arm("static", [9]), _arm("static", [5], "modeled", "modeled"), _arm("lag", [6], "modeled", "modeled")]
-    live, modeled = answer(arms)
+    live, modeled = verdicts(arms)
     assert live.headline == "live: static is alone, so there is nothing to compare it with"
     assert modeled.headline.startswith("modeled: lag gives 20.0 % more tokens/s than static")
 
 
 def test_the_baseline_can_be_chosen():
     arms = [_arm("this-step", [10, 10.1]), _arm("lag", [11, 11.1])]
-    assert answer(arms, baseline="lag")[0].baseline.placement == "lag"
+    assert verdicts(arms, baseline="lag")[0].baseline.placement == "lag"
     with pytest.raises(UsageError, match="--baseline is 'best'; expected a placement among the traces: lag, this-step"):
-        answer(arms, baseline="best")
+        verdicts(arms, baseline="best")

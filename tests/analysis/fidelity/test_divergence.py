@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from simtool.analysis.comparison.arms import differences
-from simtool.analysis.fidelity.divergence import first_difference
+from simtool.analysis.fidelity.divergence import first_divergence
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
 from simtool.engine.outcomes.teacher_forced import Filler
 from simtool.engine.runner.runner import load_runner
@@ -75,15 +75,15 @@ def with_margin(trace, tmp_path, value):
 
 
 def test_a_run_and_its_replay_do_not_part(filled, replayed):
-    assert first_difference(filled, replayed) is None
+    assert first_divergence(filled, replayed) is None
 
 
 def test_a_miscounted_row_is_a_logic_fault(filled, replayed, tmp_path):
     """The target chose one token in both, and the drafter's choice was not narrow either."""
     live, row = miscounted(filled, tmp_path)
-    found = str(first_difference(live, replayed))
+    found = str(first_divergence(live, replayed))
     where = f"{row['request_id']} at anchor {row['anchor_position']}"
-    assert f"parts from its replay in step {row['step']}: live {where}: {row['accepted'] + 1} of 7" in found
+    assert f"diverges from its replay in step {row['step']}: live {where}: {row['accepted'] + 1} of 7" in found
     assert f"replayed {where}: {row['accepted']} of 7 offered accepted" in found
     position = row["anchor_position"] + row["accepted"] + 1
     request = filled.table("requests").row(by_predicate=pl.col("request_id") == row["request_id"], named=True)
@@ -102,20 +102,20 @@ def test_a_miscounted_row_is_a_logic_fault(filled, replayed, tmp_path):
 )
 def test_the_drafters_gap_decides_where_the_target_agrees(filled, replayed, tmp_path, margin, verdict):
     live, _ = miscounted(filled, tmp_path)
-    assert str(first_difference(live, with_margin(replayed, tmp_path / "r", margin))).endswith(verdict)
+    assert str(first_divergence(live, with_margin(replayed, tmp_path / "r", margin))).endswith(verdict)
 
 
 @pytest.mark.parametrize("place", [0, 5])
 def test_another_token_is_judged_by_the_targets_gaps_before_rows_part(filled, replayed, tmp_path, place):
     """Rows need not differ at all; the first token comes from a prefill, which has none."""
     live, position = other_token(filled, tmp_path, place)
-    found = str(first_difference(live, replayed))
+    found = str(first_divergence(live, replayed))
     assert f"r01 goes on with another token: logits gap at position {position}: " in found
     assert found.endswith(": not a tie: a logic fault")
     live, _ = other_token(filled, tmp_path, place, margin=1e-6)
     twin, _ = other_token(other_token(replayed, tmp_path / "x", place, margin=2e-6)[0], tmp_path / "y", place)
-    assert first_difference(live, twin) is not None
-    assert "1e-06 and 2e-06: a tie within float32 rounding (6.1e-05)" in str(first_difference(live, twin))
+    assert first_divergence(live, twin) is not None
+    assert "1e-06 and 2e-06: a tie within float32 rounding (6.1e-05)" in str(first_divergence(live, twin))
 
 
 def test_compare_says_where_greedy_outputs_part(filled, tmp_path):
@@ -148,7 +148,7 @@ def test_without_gaps_nothing_is_claimed(filled, replayed, tmp_path):
         return changed(trace, tmp_path / name, requests=table)
 
     live, _ = other_token(bare(filled, "a"), tmp_path / "b", 5)
-    found = str(first_difference(live, bare(replayed, "c")))
+    found = str(first_divergence(live, bare(replayed, "c")))
     assert "not recorded and not recorded: a tie cannot be told from a logic fault" in found
 
 
@@ -162,7 +162,7 @@ def test_another_decision_is_judged_by_what_it_was_made_on(filled, replayed, tmp
     shorter = pl.when(pl.col("at") == at).then(pl.col("prefix_len") - 1).otherwise(pl.col("prefix_len"))
     shifted = pl.col("confidence").list.eval((pl.element() + moved).cast(pl.Float32))
     changes = rows.with_columns(prefix_len=shorter.cast(pl.Int32), confidence=shifted).drop("at")
-    found = first_difference(changed(filled, tmp_path, rows=changes), replayed)
+    found = first_divergence(changed(filled, tmp_path, rows=changes), replayed)
     assert found is not None
     assert "the decision differs" in found.text
     assert verdict in found.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simtool.analysis.fidelity.divergence import first_difference, mismatches
+from simtool.analysis.fidelity.divergence import first_divergence, mismatches
 from simtool.analysis.fidelity.fidelity import judge
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
@@ -29,9 +29,9 @@ def test_a_run_agrees_with_itself_and_not_with_another_decision(replayed):
     assert mismatches(one, one)[1] == 0
     rows, wrong = mismatches(one, other)
     assert 0 < wrong <= rows
-    assert first_difference(one, one) is None
-    found = str(first_difference(one, other))
-    assert "parts from its replay in step" in found
+    assert first_divergence(one, one) is None
+    found = str(first_divergence(one, other))
+    assert "diverges from its replay in step" in found
     assert found.endswith("the decision differs on equal confidence: not a tie: a logic fault")
 
 
@@ -72,4 +72,4 @@ def test_only_what_rounding_does_not_explain_is_a_fault(replayed):
     assert judge(live, {"lag": replayed("lag")}, {}).faults == []
     other = replayed("lag", controller=ControllerSettings())
     found = judge(live, {"lag": other}, {})
-    assert found.faults == [str(first_difference(live["lag"][0], other))]
+    assert found.faults == [str(first_divergence(live["lag"][0], other))]

@@ -41,7 +41,7 @@ def npu_runner(name: str, slots: int = 4, capture: RecomputingCapture | None = N
     draft = load_draft(spec.draft, target, dtype)
     for model in (target, draft):
         npu_layers.fuse(model)
-        assert any(isinstance(module, npu_layers.FusedRMSNorm) for module in model.modules())
+        assert any(isinstance(module, npu_layers.NpuRMSNorm) for module in model.modules())
     return Runner(target, draft, spec, NpuKernels(), capture)
 
 

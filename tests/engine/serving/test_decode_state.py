@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from simtool.engine.serving.decode_state import EmbeddingCache
+from simtool.engine.serving.decode_state import DecodeStates
 from simtool.errors import SimtoolError
 
 
 def test_a_slot_never_written_has_nothing():
-    cache = EmbeddingCache(depth=1)
+    cache = DecodeStates(depth=1)
     assert cache.lagged_confidence(0, "a", 1) is None
     with pytest.raises(SimtoolError, match="slot 0 holds nothing, asked for request a"):
         cache.read(0, "a")
 
 
 def test_the_first_step_is_not_fresh_and_the_second_is():
-    cache = EmbeddingCache(depth=1)
+    cache = DecodeStates(depth=1)
     cache.commit(0, "a", 5, 10)
     assert cache.lagged_confidence(0, "a", 1) is None
     cache.store_confidence(0, "a", [0.5])
@@ -27,7 +27,7 @@ def test_the_first_step_is_not_fresh_and_the_second_is():
 
 
 def test_a_new_request_in_the_slot_starts_anew():
-    cache = EmbeddingCache(depth=1)
+    cache = DecodeStates(depth=1)
     cache.commit(0, "a", 5, 10)
     cache.store_confidence(0, "a", [0.5])
     assert cache.lagged_confidence(0, "b", 1) is None
@@ -39,7 +39,7 @@ def test_a_new_request_in_the_slot_starts_anew():
 
 
 def test_lag_counts_decode_steps_and_no_more_are_kept():
-    cache = EmbeddingCache(depth=3)
+    cache = DecodeStates(depth=3)
     cache.commit(0, "a", 5, 10)
     for step in range(5):
         assert cache.lagged_confidence(0, "a", 3) == ([step - 3.0] if step >= 3 else None)
@@ -48,7 +48,7 @@ def test_lag_counts_decode_steps_and_no_more_are_kept():
 
 
 def test_slots_are_apart():
-    cache = EmbeddingCache(depth=1)
+    cache = DecodeStates(depth=1)
     cache.commit(0, "a", 1, 1)
     cache.commit(1, "b", 2, 2)
     cache.store_confidence(1, "b", [0.1])

@@ -4,7 +4,7 @@ from simtool.engine.devices.protocol import WorkTiming
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
 from simtool.engine.runner.runner import load_runner
 from simtool.engine.serving.engine import Prompt
-from simtool.engine.serving.interleave import TurnClock
+from simtool.engine.serving.interleave import PausableClock
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.ops import Lane
@@ -16,7 +16,7 @@ from tests.engine import golden
 
 def test_a_clock_stands_still_outside_its_turns():
     now = [100]
-    clock = TurnClock(lambda: now[0])
+    clock = PausableClock(lambda: now[0])
     start = clock()
     now[0] = 250
     assert clock() == start
@@ -39,7 +39,7 @@ def test_runs_in_turn_emit_what_each_would_alone_and_leave_clean_traces(tmp_path
     controller = ControllerSettings(LinearPredictor(1.0, 0.3, 0.0))
     arms = ("static", "this-step", "lag-overlap")
     jobs = [(tmp_path / arm, RunPlan(prompts, BUILT_IN[arm], controller)) for arm in arms]
-    in_turn = session.record_in_turns(jobs)
+    in_turn = session.record_interleaved(jobs)
     for (path, plan), result in zip(jobs, in_turn, strict=True):
         trace = open_trace(path)
         assert [result.output_ids[p.request_id] for p in prompts] == [c["output"] for c in cases]
@@ -54,6 +54,6 @@ def test_a_job_without_a_path_keeps_nothing(tmp_path):
     spec = golden.spec("dspark_b7", slots=2)
     device = TimedDevice(load_runner(spec), same_durations(1000), VirtualClock(tick_ns=7), one_executor=True)
     plan = RunPlan([Prompt("a", (1, 2, 3), 5)], BUILT_IN["static"])
-    quiet, kept = Session(device, spec).record_in_turns([(None, plan), (tmp_path / "kept", plan)])
+    quiet, kept = Session(device, spec).record_interleaved([(None, plan), (tmp_path / "kept", plan)])
     assert quiet.output_ids == kept.output_ids
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]

@@ -15,7 +15,7 @@ from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
 
 if TYPE_CHECKING:
-    from simtool.analysis.comparison.verdict import Answer
+    from simtool.analysis.comparison.verdict import Verdict
     from simtool.trace.trace import Trace
 
 Baseline = Annotated[
@@ -37,7 +37,7 @@ def compare(
     """
     from simtool.analysis.comparison.arms import differences, gather_arms
     from simtool.analysis.comparison.compare import Metric
-    from simtool.analysis.comparison.verdict import answer
+    from simtool.analysis.comparison.verdict import verdicts
 
     opened = open_all(traces)
     if len(opened) < 2:
@@ -46,7 +46,7 @@ def compare(
     for run in (run for arm in arms for run in arm.runs):
         if not len(run.tokens):
             raise UsageError(f"{run.name}: holds no decode step to compare; give a recording or a replay of one")
-    answers = answer(arms, Metric(metric), baseline)
+    answers = verdicts(arms, Metric(metric), baseline)
     findings = differences(opened)
     if json:
         console.emit_json({"groups": [_as_json(each) for each in answers], "findings": findings})
@@ -65,12 +65,12 @@ def open_all(paths: list[Path]) -> list[Trace]:
     return [open_sound(path) for path in paths]
 
 
-def _as_json(answer: Answer) -> dict[str, object]:
+def _as_json(answer: Verdict) -> dict[str, object]:
     rows = [{**asdict(each), "resolved": each.resolved, "verdict": each.verdict} for each in answer.comparisons]
     return {"group": answer.group, "baseline": answer.baseline.label, "headline": answer.headline, "comparisons": rows}
 
 
-def _print(answers: list[Answer]) -> None:
+def _print(answers: list[Verdict]) -> None:
     for each in answers:
         console.say(each.headline, style="bold")
         said = [comparison for comparison in each.comparisons if comparison.verdict in each.headline]

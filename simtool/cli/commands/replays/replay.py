@@ -1,4 +1,4 @@
-"""`simtool replay`: a recorded trace under other placements, at calibrated costs, or other requests with its luck."""
+"""`simtool replay`: a recorded trace under other placements, at calibrated costs; or other requests in its place."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
 
 if TYPE_CHECKING:
-    from simtool.cli.shared.campaign import Outcome
+    from simtool.cli.shared.campaign import Validation
 
 _REPEATS = 5
 
@@ -91,7 +91,7 @@ def validate(
         raise typer.Exit(FINDING)
 
 
-def _present(outcome: Outcome) -> None:
+def _present(outcome: Validation) -> None:
     from simtool.report.terminal.fidelity import describe, headline, tables
 
     for line in headline(outcome.fidelity):
@@ -102,7 +102,7 @@ def _present(outcome: Outcome) -> None:
         console.say(line)
 
 
-def _write_report(outcome: Outcome, path: Path, command: str) -> None:
+def _write_report(outcome: Validation, path: Path, command: str) -> None:
     from simtool.report.page.build import build_page
     from simtool.report.page.page import render
 

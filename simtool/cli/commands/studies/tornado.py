@@ -10,7 +10,7 @@ from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_out
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
-    from simtool.study.sensitivity import Bar, Sensitivity
+    from simtool.study.sensitivity import OpSensitivity, Sensitivity
 
 
 def tornado(
@@ -39,15 +39,15 @@ def tornado(
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     (setting,) = study.settings_of(source, costs, [wanted], waves, predictor=predictor)
     from simtool.study.sensitivity import count_jobs
-    from simtool.study.sensitivity import tornado as run
+    from simtool.study.sensitivity import sensitivity as run
 
     with console.progress("what if", total=count_jobs(placement)) as done:
         found = run(setting, placement, processes=study.processes(jobs), progress=done)
     if figure is not None:
         from simtool.report.figures.figure_file import save_figure
-        from simtool.report.figures.sensitivity import draw_tornado
+        from simtool.report.figures.sensitivity import draw_sensitivity
 
-        save_figure(draw_tornado(found), figure)
+        save_figure(draw_sensitivity(found), figure)
         console.note(f"figure written to {figure}")
     _print(found, study.basis([setting]), json=json)
     study.warn(found.caveats)
@@ -83,7 +83,7 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
     console.show(table(title, heads, rows, numbers_from=2))
 
 
-def _as_json(bar: Bar) -> dict[str, object]:
+def _as_json(bar: OpSensitivity) -> dict[str, object]:
     moved = bar.moved_to.to_dict() if bar.moved_to else None
     return {
         "name": bar.name,

@@ -49,7 +49,7 @@ class Launch(NamedTuple):
     work: str
 
 
-class Download(NamedTuple):
+class ReadBack(NamedTuple):
     """Command: put these outputs into the results memory, from `offset` on and at most `room` bytes."""
 
     names: tuple[str, ...]
@@ -57,7 +57,7 @@ class Download(NamedTuple):
     room: int
 
 
-class Profile(NamedTuple):
+class SwitchProfiler(NamedTuple):
     """Command, without a report: profile into this folder from here on; None ends it."""
 
     folder: Path | None
@@ -89,7 +89,7 @@ class Failed(NamedTuple):
     traceback: str
 
 
-Command = Upload | Launch | Download | Profile | Close
+Command = Upload | Launch | ReadBack | SwitchProfiler | Close
 Report = Ready | Done | Failed
 
 

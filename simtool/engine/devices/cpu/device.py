@@ -28,10 +28,10 @@ from simtool.engine.devices.cpu.channel import (
     Failed,
     Field,
     Launch,
-    Profile,
     Ready,
     Report,
     Ring,
+    SwitchProfiler,
     Upload,
 )
 from simtool.engine.devices.protocol import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
@@ -115,7 +115,7 @@ class CpuDevice:
         offset = self._downloads % _DOWNLOADS_AT_ONCE * _RESULT_BYTES
         self._downloads += 1
         download = CpuDownload(self, Event(self._issued, flow, work, Lane.COPY))
-        command = cpu_channel.Download(tuple(names), offset, _RESULT_BYTES)
+        command = cpu_channel.ReadBack(tuple(names), offset, _RESULT_BYTES)
         self._issue(command, download.event, download=download)
         return download
 
@@ -136,11 +136,11 @@ class CpuDevice:
 
     def start_profile(self, folder: Path) -> None:
         """Profile the device process."""
-        self._commands.send(Profile(folder))
+        self._commands.send(SwitchProfiler(folder))
 
     def stop_profile(self) -> None:
         """Let the device process write its profile; it does so before any later work."""
-        self._commands.send(Profile(None))
+        self._commands.send(SwitchProfiler(None))
 
     def clock_facts(self) -> dict[str, object]:
         """Return that nothing was mapped."""

@@ -18,13 +18,13 @@ from simtool.engine.devices.cpu.channel import (
     Close,
     Command,
     Done,
-    Download,
     Failed,
     Field,
     Launch,
-    Profile,
+    ReadBack,
     Ready,
     Report,
+    SwitchProfiler,
     Upload,
     clock_ns,
     load,
@@ -96,7 +96,7 @@ def _work(runner: Runner, commands: Commands, reports: Reports, staging: SharedM
         if commands.look_ahead() is None:
             reports.send()  # a host that sends nothing may be waiting for any of them
         command = commands.take()
-        if isinstance(commands.look_ahead(), Download):
+        if isinstance(commands.look_ahead(), ReadBack):
             reports.send()  # the host waits for what comes next: waking takes it about as long as this command takes
         start_ns = clock_ns()
         fields: tuple[Field, ...] = ()
@@ -106,23 +106,23 @@ def _work(runner: Runner, commands: Commands, reports: Reports, staging: SharedM
                 runner.put(inputs, inputs)
             case Launch():
                 runner.run(command.work)
-            case Download():
+            case ReadBack():
                 fields = _read_back(runner, command, results)
-            case Profile(folder=Path() as folder):
+            case SwitchProfiler(folder=Path() as folder):
                 profile = TorchProfile("cpu", folder)
                 continue
-            case Profile():
+            case SwitchProfiler():
                 assert profile is not None, "the host ends only what it started"
                 profile.stop()
                 continue
             case Close():
                 return
         reports.add(Done(start_ns, clock_ns(), fields))
-        if isinstance(command, Download):
+        if isinstance(command, ReadBack):
             reports.send()  # whatever is queued behind it, the host waits for what it reads
 
 
-def _read_back(runner: Runner, command: Download, results: SharedMemory) -> tuple[Field, ...]:
+def _read_back(runner: Runner, command: ReadBack, results: SharedMemory) -> tuple[Field, ...]:
     arrays: dict[str, NDArray[np.generic]] = {name: to_numpy(runner.output(name)) for name in command.names}
     if size_of(arrays.values()) > command.room:
         raise DeviceError(f"download of {size_of(arrays.values())} bytes; at most {command.room} fit, ask for less")

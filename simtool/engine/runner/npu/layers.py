@@ -8,7 +8,7 @@ from simtool.engine.models.layers import Attention, RMSNorm
 from simtool.engine.runner.npu import ops as npu_ops
 
 
-class FusedRMSNorm(RMSNorm):
+class NpuRMSNorm(RMSNorm):
     """RMSNorm in one op. It multiplies by the weight before it rounds to the input's dtype, the plain layer after."""
 
     def forward(self, x: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ def fuse(model: nn.Module) -> None:
                 module.rotate = fused_rotate
 
 
-def _fused(norm: RMSNorm) -> FusedRMSNorm:
-    fused = FusedRMSNorm(norm.weight.shape[0], norm.eps)
+def _fused(norm: RMSNorm) -> NpuRMSNorm:
+    fused = NpuRMSNorm(norm.weight.shape[0], norm.eps)
     fused.weight = norm.weight
     return fused
