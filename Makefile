@@ -14,6 +14,10 @@ demo: $(VENV)/.engine
 test: lint
 	$(BIN)/python -m pytest -n 2
 
+# every link and every command line in the pages leads somewhere
+check-docs: $(VENV)/.dev
+	$(BIN)/python -m pytest tests/test_pages.py
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

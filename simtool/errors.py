@@ -3,6 +3,17 @@
 A message is one line that says what was given, what was expected, and what to do about it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def did_you_mean(text: str, known: Iterable[str]) -> str:
+    """Return "; did you mean 'X'?" for the known word that a mistyped one is closest to, or nothing."""
+    close = get_close_matches(text, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
 
 class SimtoolError(Exception):
     """Base of every error that is the caller's to mend. Exit status 2 at the command line."""

@@ -35,11 +35,6 @@ def format_ns(duration_ns: float) -> str:
     return f"{duration_ns:.3g} ns"
 
 
-def ms_to_ns(duration_ms: float) -> int:
-    """Round milliseconds to whole nanoseconds."""
-    return round(duration_ms * NS_PER_MS)
-
-
 def ns_to_ms(duration_ns: float) -> float:
     """Nanoseconds to milliseconds."""
     return duration_ns / NS_PER_MS

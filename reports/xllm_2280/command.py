@@ -48,6 +48,7 @@ def answers(
             check_output(path, force=force)
     from simtool.cli.commands.replays.compare import open_all
     from xllm_2280.answers import Plan, answer_traces, group_traces
+    from xllm_2280.machines import profile_names
 
     concurrencies = tuple(sorted(study.numbers(concurrency, 1)))
     plan = Plan(
@@ -63,6 +64,9 @@ def answers(
     if not groups:
         raise UsageError("none of the traces is a live recording; record some first")
     today = date.today().isoformat()
+    for group in groups:
+        for name in profile_names(group[0].manifest.sl, figures, today):
+            check_output(profiles / f"{name}.json", force=force)
     found = [answer_traces(group, figures, today, plan, console.note) for group in groups]
     written = _write(found, out, page, profiles)
     if json:

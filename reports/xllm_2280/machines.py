@@ -52,6 +52,12 @@ def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, creat
     return found
 
 
+def profile_names(sl: int, figures: Path | None, created: str) -> list[str]:
+    """Return the names of the profiles that `machines` makes for the traces of one SL."""
+    constructed = [] if figures is None else [constructed_profile(figures, created).name]
+    return [f"measured-sl{sl}", *(f"{name}-sl{sl}" for name in BALANCES), *constructed]
+
+
 def _ratio(setting: Setting, profile: Profile) -> float:
     return host_over_device(replace(setting, profile=profile))
 

@@ -99,19 +99,9 @@ class Summary:
         return _rate(self.accepted + self.sequence_steps, self.sequence_steps)
 
     @property
-    def mean_prefix_length(self) -> float | None:
-        """Mean drafts offered of a sequence-step."""
-        return _rate(self.offered, self.sequence_steps)
-
-    @property
     def device_idle_per_step_ns(self) -> float | None:
         """Mean time of a decode step in which no device lane ran."""
         return _rate(self.device_idle_ns, self.decode_steps)
-
-    @property
-    def host_busy_per_step_ns(self) -> float | None:
-        """Mean time of a decode step that the host worked rather than waited."""
-        return _rate(self.host_busy_ns, self.decode_steps)
 
     @property
     def exposed_per_step_ns(self) -> float | None:

@@ -23,7 +23,6 @@ _EXTRAS = {"torch": "engine", "safetensors": "engine", "tokenizers": "engine", "
 app = typer.Typer(
     cls=LazyCommands,
     invoke_without_command=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from simtool.errors import UsageError, did_you_mean
+
 if TYPE_CHECKING:
     from typer._click import Command
 
@@ -43,10 +45,12 @@ class LazyCommands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Command | None:
-        """Import one command and return it, or None when there is no such name."""
+        """Import one command and return it. Raises UsageError with the nearest name when there is none."""
         target = COMMANDS.get(cmd_name)
         if target is None:
-            return None
+            if ctx.resilient_parsing:  # a word under completion is not a mistake yet
+                return None
+            raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
         module, _, function = target.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(cmd_name)(getattr(import_module(module), function))

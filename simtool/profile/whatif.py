@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from simtool.errors import UsageError
+from simtool.errors import UsageError, did_you_mean
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.step.idle_effects import IDLE_FEATURES, idle_doublings
@@ -133,7 +133,8 @@ def _resolve(profile: Profile, name: str) -> tuple[str, str]:
     if lane in ("", "device") and bare in works:
         return "device", bare
     known = ", ".join([*hosts, *(f"device.{work}" for work in works), "loop_gap"])
-    raise UsageError(f"profile {profile.name} has no cost {name!r} to change; it has {known}")
+    hint = did_you_mean(bare, [*hosts, *works])
+    raise UsageError(f"profile {profile.name} has no cost {name!r} to change; it has {known}{hint}")
 
 
 def _each_kind(profile: Profile, edit: Callable[[StepCosts], StepCosts]) -> Profile:

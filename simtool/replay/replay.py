@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from simtool import __version__
-from simtool.errors import TraceError
 from simtool.profile.profile import Profile
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.caveats import Caveats
@@ -23,6 +22,7 @@ from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlanner
 from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
+from simtool.trace.queue_order import queue_order
 from simtool.trace.trace import Trace, write_trace
 
 #: What a replay tells on of its source: the KV cache, and how requests and outcomes were drawn.
@@ -51,7 +51,7 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
 
     Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost.
     """
-    requests = _queue_order(source)
+    requests = queue_order(source)
     arrivals = scenario.arrivals.times_ns(requests["arrival_ns"].to_list(), scenario.seed)
     queue = [
         Request(request_id, prompt, limit, arrival)
@@ -80,20 +80,6 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
         (*profile.provenance.changes, *scenario.what_ifs),
     )
     return Replay(_manifest(source, profile, scenario, outcomes, caveats), tables, caveats)
-
-
-def _queue_order(source: Trace) -> pl.DataFrame:
-    """Finished requests in the order they were queued.
-
-    Where a trace stamps all arrivals alike, those admitted first came first, and of those admitted together the one in
-    the lower slot (a request that its first token ended held none in any row, hence the stamps).
-    """
-    slots = source.table("rows").group_by("request_id").agg(slot=pl.col("slot").min())
-    requests = source.table("requests").filter(pl.col("finished_ns").is_not_null())
-    if requests.is_empty():
-        raise TraceError(f"{source.path}: holds no finished request; record until at least one is served")
-    ordered = requests.join(slots, on="request_id", how="left", maintain_order="left")
-    return ordered.sort("arrival_ns", "admitted_ns", "slot", "request_id", nulls_last=True).drop("slot")
 
 
 def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl.DataFrame:

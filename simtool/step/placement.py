@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from simtool.errors import PlacementError
+from simtool.errors import PlacementError, did_you_mean
 from simtool.step.ops import CATALOGUE, Op
 
 _NOTHING = "-"
@@ -146,7 +146,8 @@ def resolve_placement(text: str) -> Placement:
     if text.endswith(".toml"):
         return load_placement(Path(text))
     known = ", ".join(BUILT_IN)
-    raise PlacementError(f"unknown placement {text!r}; expected one of {known}, or the path of a .toml file")
+    hint = did_you_mean(text, BUILT_IN)
+    raise PlacementError(f"unknown placement {text!r}; expected one of {known}, or the path of a .toml file{hint}")
 
 
 def with_lag(placement: Placement, lag_steps: int) -> Placement:
@@ -196,7 +197,8 @@ def _op(placement: str, text: str) -> Op | None:
     if text == _NOTHING:
         return None
     if text not in CATALOGUE:
-        raise PlacementError(f"{placement}: unknown op {text!r}; expected one of {', '.join(CATALOGUE)}")
+        hint = did_you_mean(text, CATALOGUE)
+        raise PlacementError(f"{placement}: unknown op {text!r}; expected one of {', '.join(CATALOGUE)}{hint}")
     return CATALOGUE[text]
 
 

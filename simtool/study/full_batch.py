@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from simtool.errors import UsageError
+from simtool.errors import TraceError, UsageError
+from simtool.trace.queue_order import queue_order
 from simtool.trace.trace import Trace
 
 _MIN_REQUESTS = 8  # at concurrency 1 a request or two would say more about the prompt than about the placement
@@ -17,7 +18,8 @@ def workload(trace: Trace, concurrency: int, waves: int | None) -> Trace:
     again when the trace has too few; a copy emits what the original did. None: the whole trace, once.
     Raises UsageError when the whole trace cannot fill the batch, or a number is below 1.
     """
-    queue = _queue(trace)
+    check_decodes(trace)
+    queue = queue_order(trace)
     for option, value in (("--concurrency", concurrency), ("--waves", waves)):
         if value is not None and value < 1:
             raise UsageError(f"{option} is {value}; expected 1 or more")
@@ -42,12 +44,14 @@ def workload(trace: Trace, concurrency: int, waves: int | None) -> Trace:
     return Trace(trace.path, trace.manifest, {"requests": requests, **tables})
 
 
-def _queue(trace: Trace) -> pl.DataFrame:
-    """Finished requests in the order in which they were queued."""
-    requests = trace.table("requests").filter(pl.col("finished_ns").is_not_null())
-    if requests.is_empty():
-        raise UsageError(f"{trace.path}: holds no finished request; record until at least one is served")
-    return requests.sort("arrival_ns", "admitted_ns", "request_id")
+def check_decodes(trace: Trace) -> None:
+    """Raise TraceError when no request goes beyond its first token, which a prefill gives: then no step decodes."""
+    tokens = trace.table("requests")["output_tokens"]
+    if tokens.is_empty() or not (tokens > 1).any():
+        raise TraceError(
+            f"{trace.path}: no request emits more than one token, so there is no decode step to study; record with "
+            "--max-new-tokens of 2 or more"
+        )
 
 
 def _named(table: pl.DataFrame, copy: int) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from simtool.replay.caveats import Caveats, merged
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN, Placement, with_lag
+from simtool.study.full_batch import check_decodes
 from simtool.study.runner import PredictorChoice, controller_of
 from simtool.trace.trace import Trace
 
@@ -41,6 +42,7 @@ def staleness_study(
 
     predictor: see `controller_of`.
     """
+    check_decodes(source)
     controller = controller_of(source, profile, predictor)
     concurrency = source.manifest.concurrency
     replays = {

@@ -32,3 +32,12 @@ def test_bad_use_is_one_line_and_leaves_nothing(options, message, tmp_path, caps
     assert message in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_that_is_there_is_not_replaced_without_force(tmp_path, capsys):
+    page = tmp_path / "page.html"
+    page.write_text("mine")
+    assert run(["validate", *MODELS, "--out", str(tmp_path / "v"), "--report", str(page)]) == 2
+    assert "is already there; pass --force" in capsys.readouterr().err
+    assert page.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [page]

@@ -122,7 +122,6 @@ def _validate(device: Device, streams: Sequence[Stream], lengths: Sequence[int],
         "validate_positions": [position for _, position, _ in rows],
         "validate_slot_mapping": [s.at(position) for s, position, _ in rows],
         "validate_kv_lens": [position + 1 for _, position, _ in rows],
-        "validate_q_lens": [1] * len(rows),
         "validate_block_tables": [s.blocks + [0] * (most - len(s.blocks)) for s, _, _ in rows],
         "validate_cu_rows": cu_rows,
     }

@@ -109,6 +109,11 @@ def test_answers_from_live_traces(recorded, capsys, tmp_path):
     assert "host-bound-sl4" in text
     assert str(tmp_path / "profiles" / "measured-sl4.json") in written
     assert "Which placement wins where" in page.read_text()
+    measured = tmp_path / "profiles" / "measured-sl4.json"
+    before = measured.read_bytes()
+    assert run(["answers", *map(str, traces), *map(str, options), "--out", str(tmp_path / "other.md")]) == 2
+    assert f"{measured} is already there; pass --force" in capsys.readouterr().err
+    assert measured.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from simtool.analysis.comparison.compare import Comparison
 from simtool.stats.interval import Interval
-from simtool.study.runner import Setting
 from simtool.units import NS_PER_US
 
 
@@ -42,12 +41,6 @@ def share(found: Interval) -> str:
         return f"{found.mean:+.2%}"
     low, high = found.bounds
     return f"{found.mean:+.2%} ({low:+.2%} to {high:+.2%})"
-
-
-def trace_options(setting: Setting, waves: int) -> str:
-    """Return the part of a command that names a setting's trace, costs and noise."""
-    seeds = f" --seeds {len(setting.seeds)}"
-    return f"{setting.source.path} --profile models/profiles/{setting.profile.name}.json --waves {waves}{seeds}"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -77,7 +77,6 @@ def _arrays(batch: int, query: int, prefix: int, kv_blocks: int, block_size: int
             tables[sequence][position // block_size] * block_size + position % block_size for sequence, position in rows
         ],
         "validate_kv_lens": [position + 1 for _, position in rows],
-        "validate_q_lens": [1] * len(rows),
         "validate_block_tables": [tables[sequence] for sequence, _ in rows],
         "validate_cu_rows": [sequence * query for sequence in range(batch + 1)],
     }

@@ -285,7 +285,6 @@ class Worker:
             "validate_positions": positions,
             "validate_slot_mapping": slot_mapping,
             "validate_kv_lens": kv_lens,
-            "validate_q_lens": [1] * len(ids),
             "validate_block_tables": tables,
             "validate_cu_rows": s.cu_rows,
         }

@@ -46,8 +46,10 @@ def step_timeline(arm: Arm) -> StepTimeline | None:
     """Pick the arm's step and lay its events out; None when the run holds no event."""
     trace = arm.traces[0]
     step = representative_step(trace)
+    if step is None:
+        return None
     events = trace.table("events").filter(pl.col("step") == step)
-    if step is None or events.is_empty():
+    if events.is_empty():
         return None
     start_ns, end_ns = typical_steps(trace).row(by_predicate=pl.col("step") == step)[1:3]
     bars = [bar for event in events.iter_rows(named=True) for bar in _bars(event, start_ns)]

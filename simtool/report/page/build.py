@@ -20,7 +20,11 @@ from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import Trace
 
 TITLE = "Where should the verify-length decision sit?"
-_NOTHING_TO_COMPARE = "imported: a profiler's output names no decode step, so there is no throughput to compare"
+_NO_DECODE_STEP = {
+    "live": "no request went beyond its first token, so there is no decode step to compare",
+    "replayed": "modeled: no request went beyond its first token, so there is no decode step to compare",
+    "imported": "imported: a profiler's output names no decode step, so there is no throughput to compare",
+}
 _MAX_TIMELINES = 8
 _BUSY_SHARE = 0.1
 
@@ -48,7 +52,7 @@ def build_page(
     for done, stage in enumerate(stages, start=1):
         sections += stage()
         progress(done)
-    headlines = [(each.headline, each.method) for each in answers] or [(_NOTHING_TO_COMPARE, "")]
+    headlines = [(each.headline, each.method) for each in answers] or [(_NO_DECODE_STEP[traces[0].manifest.origin], "")]
     details = [
         f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.verdict not in each.headline
     ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, command_line
+from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, check_output, command_line
 from simtool.cli.shared import console, live
 from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
@@ -58,6 +58,8 @@ def validate(
     if len({placement.name for placement in placements}) < len(placements):
         raise UsageError("a placement was given twice; give each once")
     check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
+    if report is not None:
+        check_output(report, force=force)
     models = live.choose_models(target, draft, algorithm, sl)
     from simtool.cli.commands.traces.fill import fill_trace
     from simtool.cli.shared import campaign
