@@ -32,7 +32,7 @@ def test_help_lists_every_command_and_imports_nothing_heavy():
 @pytest.mark.parametrize(
     ("arguments", "fragment"),
     [
-        (["frobnicate"], "No such command 'frobnicate'"),
+        (["frobnicate"], "no command 'frobnicate'"),
         (["doctor", "--frobnicate"], "No such option: --frobnicate; see 'simtool doctor --help'"),
         (["placements", "fastest"], "unknown placement 'fastest'; expected one of static"),
     ],
