@@ -11,7 +11,7 @@ from simtool.step.placement import BUILT_IN
 from simtool.study.break_even import BreakEven, break_even
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
-from simtool.study.search import Candidates, SearchResult, candidates, search
+from simtool.study.search import OrderCandidates, SearchResult, order_candidates, search
 from simtool.study.sensitivity import Sensitivity, sensitivity
 from simtool.study.staleness import staleness_study
 from simtool.trace.trace import Trace
@@ -47,7 +47,7 @@ class Searched:
     """A search on one machine."""
 
     machine: Machine
-    tried: Candidates
+    tried: OrderCandidates
     results: tuple[SearchResult, ...]
 
 
@@ -132,7 +132,7 @@ def _settings(source: Trace, machine: Machine, concurrencies: Sequence[int], pla
 
 def _search(source: Trace, machine: Machine, plan: Plan) -> Searched:
     settings = _settings(source, machine, plan.searched, plan)
-    tried = candidates(settings[0], (None, 0, 1))
+    tried = order_candidates(settings[0], (None, 0, 1))
     results = [search(setting, tried, top=3, processes=plan.processes) for setting in settings]
     return Searched(machine, tried, tuple(results))
 

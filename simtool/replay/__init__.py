@@ -1,1 +1,1 @@
-"""The SimPy world: a trace, a profile and a scenario become another trace."""
+"""The simulator, on a SimPy clock: a trace, a profile and a scenario become another trace."""

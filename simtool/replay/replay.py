@@ -61,14 +61,14 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
     ]
     queue.sort(key=lambda request: request.arrival_ns)
     outcomes = Outcomes(source, scenario.outcomes)
-    prices = CostSampler(profile, scenario.noise, scenario.seed)
+    costs = CostSampler(profile, scenario.noise, scenario.seed)
     recording = ReplayRecorder(
         scenario.placement.name, {request.request_id: RequestTimes(request.arrival_ns) for request in queue}
     )
     scheduler = make_scheduler(source.manifest, scenario, queue)
     totals = dict(requests.select("request_id", "output_tokens").iter_rows())
     block = Block(source.manifest.sl, source.manifest.block_width, profile.graphs)
-    Simulator(StepPlanner(scheduler, outcomes, totals, block, scenario), prices, recording).run()
+    Simulator(StepPlanner(scheduler, outcomes, totals, block, scenario), costs, recording).run()
     tables = {
         "requests": _with_times(requests, recording.requests),
         "outcomes": source.table("outcomes"),
@@ -76,7 +76,7 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
     }
     caveats = Caveats(
         (*_sentences(source, outcomes), *profile.provenance.proxies_of(scenario.placement)),
-        prices.extrapolated,
+        costs.extrapolated,
         (*profile.provenance.changes, *scenario.what_ifs),
     )
     return Replay(_manifest(source, profile, scenario, outcomes, caveats), tables, caveats)

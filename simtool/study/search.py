@@ -22,7 +22,7 @@ _TELLING_SHARE = 0.001  # of the step: a smaller change on the path explains not
 
 
 @dataclass(frozen=True)
-class Candidates:
+class OrderCandidates:
     """Orders to try. enumerated: legal ones before pruning. unpriced: why some cannot be replayed."""
 
     enumerated: int
@@ -31,7 +31,7 @@ class Candidates:
 
 
 @dataclass(frozen=True)
-class Found:
+class RankedOrder:
     """One of the best orders, against lag-overlap. gain: of its tokens/s, with the interval.
 
     tokens_change, step_change: of its tokens per step and its step time, as shares; their quotient is the gain. why:
@@ -58,11 +58,11 @@ class SearchResult:
     concurrency: int
     screened: int
     baseline_tokens_per_s: float
-    best: tuple[Found, ...]
+    best: tuple[RankedOrder, ...]
     caveats: Caveats = field(default_factory=Caveats)
 
 
-def candidates(setting: Setting, lags: Sequence[int | None]) -> Candidates:
+def order_candidates(setting: Setting, lags: Sequence[int | None]) -> OrderCandidates:
     """Return the legal orders of these lags that the profile can price."""
     enumerated, priced = 0, []
     unpriced: dict[str, list[str]] = {}
@@ -78,11 +78,11 @@ def candidates(setting: Setting, lags: Sequence[int | None]) -> Candidates:
     notes = [
         f"{len(names)} orders not tried: no cost of {op!r} in {setting.profile.name}" for op, names in unpriced.items()
     ]
-    return Candidates(enumerated, tuple(priced), tuple(notes))
+    return OrderCandidates(enumerated, tuple(priced), tuple(notes))
 
 
 def search(
-    setting: Setting, tried: Candidates, *, top: int, processes: int, progress: Progress = silent
+    setting: Setting, tried: OrderCandidates, *, top: int, processes: int, progress: Progress = silent
 ) -> SearchResult:
     """Replay every candidate without noise at the fitted costs, the `top` best and lag-overlap with the seeds."""
     screen = replace(setting, seeds=())
@@ -97,10 +97,10 @@ def search(
     return SearchResult(setting.concurrency, len(cells), _tokens_per_s(finals[0]), tuple(found), caveats)
 
 
-def _found(setting: Setting, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]) -> Found:
+def _found(setting: Setting, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]) -> RankedOrder:
     tokens_change = mean(mine, lambda cell: cell.tokens_per_step) / mean(base, lambda cell: cell.tokens_per_step) - 1
     step_change = mean(mine, lambda cell: cell.step_ns) / mean(base, lambda cell: cell.step_ns) - 1
-    return Found(
+    return RankedOrder(
         placement,
         _tokens_per_s(mine),
         mean(mine, lambda cell: cell.step_ns),

@@ -10,7 +10,7 @@ from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN, parse_placement
 from simtool.study.break_even import break_even
 from simtool.study.runner import run_cells
-from simtool.study.search import candidates, search
+from simtool.study.search import order_candidates, search
 from simtool.study.sensitivity import count_jobs, sensitivity
 from tests.replay.synthetic import STREAMS, profile_of, random_costs, random_work, source_trace
 from tests.study.small import COSTS, setting
@@ -27,7 +27,7 @@ def step_ns(where, placement):
 def test_the_best_order_launches_before_it_decides(tmp_path):
     """A decision of 100 ns above the launch delays the draft by 100; behind it 80 of them hide under the draft."""
     where = setting(tmp_path)
-    tried = candidates(where, (1,))
+    tried = order_candidates(where, (1,))
     assert (tried.enumerated, len(tried.placements), tried.unpriced) == (300, 50, ())
     found = search(where, tried, top=2, processes=1, progress=quiet)
     assert found.screened == 50
@@ -43,7 +43,7 @@ def test_what_has_no_price_is_told(tmp_path):
     costs = COSTS
     pre = {key: line for key, line in costs.pre.items() if key[1] != "build_fill_index"}
     where = setting(tmp_path, type(costs)(pre=pre, duration=costs.duration))
-    tried = candidates(where, (1,))
+    tried = order_candidates(where, (1,))
     assert len(tried.placements) == 10
     assert tried.unpriced == ("40 orders not tried: no cost of 'build_fill_index' in synthetic",)
 

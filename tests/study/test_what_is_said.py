@@ -12,7 +12,7 @@ from simtool.step.controller import LinearPredictor
 from simtool.step.order_search import moves
 from simtool.step.placement import BUILT_IN
 from simtool.study.runner import run_cells
-from simtool.study.search import BASELINE, candidates, search
+from simtool.study.search import BASELINE, order_candidates, search
 from simtool.study.sensitivity import sensitivity
 from tests.study.small import setting
 from tests.study.test_commands import recorded, told
@@ -62,7 +62,7 @@ def test_a_warning_of_a_sweep_names_a_trace_once(recorded, capsys, tmp_path):
 
 def test_search_says_first_what_makes_the_gain(tmp_path):
     where = setting(tmp_path)
-    best = search(where, candidates(where, (None, 1)), top=2, processes=1).best
+    best = search(where, order_candidates(where, (None, 1)), top=2, processes=1).best
     for found in best:
         base, mine = (run_cells([(where, placement)])[0][0] for placement in (BASELINE, found.placement))
         assert found.tokens_change == pytest.approx(mine.tokens_per_step / base.tokens_per_step - 1)

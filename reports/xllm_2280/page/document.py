@@ -9,7 +9,7 @@ from statistics import median
 from simtool.study.runner import caveats_of
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.arms import ARMS
-from xllm_2280.page import claims, lags, losses, winners
+from xllm_2280.page import claims, losses, staleness, winners
 from xllm_2280.page.markdown import command, table
 
 _IN_PLACE = "docs/placements/lag-in-place.toml"
@@ -69,14 +69,14 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         ),
         (
             "Lag beyond one",
-            f"{_HONEST}\n\n{lags.lag_beyond_one(answers)}",
+            f"{_HONEST}\n\n{staleness.lag_beyond_one(answers)}",
             command(
                 f"simtool lags {trace} --profile models/profiles/{first.machines[0].profile.name}.json --lag 1,2,3"
             ),
         ),
         (
             "NPU graph mode: rebinding the target's lengths",
-            lags.rebinding(answers),
+            staleness.rebinding(answers),
             command(
                 f"simtool sweep {trace} --profile models/profiles/{first.machines[-1].profile.name}.json "
                 f"--waves {first.plan.waves} \\",

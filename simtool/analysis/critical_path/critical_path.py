@@ -1,6 +1,6 @@
 """The critical path of each step: the chain of work that bounds its end, and how much room everything else had.
 
-The walk goes back from the step's end along whatever was ready last (graph.py). Its parts fill the
+The backtrace goes back from the step's end along whatever was ready last (graph.py). Its parts fill the
 step without gap or overlap, so they sum to its length exactly. Many steps are walked at once, in arrays, a block of
 steps after another (pieces.py), so that work and memory grow with the events and no faster.
 """

@@ -1,4 +1,4 @@
-"""The fill-in pass: the drafter's outcome at every anchor of a recorded request, visited or not.
+"""The teacher-forced pass: the drafter's outcome at every anchor of a recorded request, visited or not.
 
 Under greedy decoding the target emits the same tokens whatever was pruned, and the drafter sees only committed
 context. So the block drafted at an anchor, its confidence and its match run depend on the anchor alone, and one
@@ -23,7 +23,7 @@ _ANCHORS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class FilledRequest:
+class RequestOutcomes:
     """Outcomes at anchors `start`, start + 1, ... of one request; lists are per anchor, inner lists per draft.
 
     draft_margin: smallest gap between the drafter's two likeliest logits over drafts 1 to m + 1. flips: positions of
@@ -39,15 +39,15 @@ class FilledRequest:
 
 
 @dataclass(frozen=True)
-class Filler:
-    """Fills requests with a target and its drafter, `drafts` tokens a block."""
+class TeacherForcedPass:
+    """A target and its drafter, run over requests whose tokens are known; `drafts` tokens a block."""
 
     target: TargetModel
     draft: DraftModel
     drafts: int
 
     @torch.inference_mode()
-    def fill(self, prompt: Sequence[int], output: Sequence[int]) -> FilledRequest:
+    def outcomes(self, prompt: Sequence[int], output: Sequence[int]) -> RequestOutcomes:
         """Return the outcomes at every anchor from the first output token to the last."""
         tokens = [*prompt, *output]
         positions = torch.arange(len(tokens))
@@ -60,10 +60,10 @@ class Filler:
         following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache))
         context = self.draft.project_context(features, positions)
         anchors = range(len(prompt), len(tokens))
-        filled = FilledRequest(len(prompt), [], [], [], [], flips)
+        filled = RequestOutcomes(len(prompt), [], [], [], [], flips)
         for first in range(anchors.start, anchors.stop, _ANCHORS_AT_ONCE):
             starts = torch.arange(first, min(first + _ANCHORS_AT_ONCE, anchors.stop))
-            self._fill_chunk(filled, context, following, starts)
+            self._add_chunk(filled, context, following, starts)
         return filled
 
     def _continue(self, token: int, position: int, cache: DenseSequence) -> list[int]:
@@ -74,8 +74,8 @@ class Filler:
             extra.append(int(self.target.logits(hidden[-1]).argmax()))
         return extra
 
-    def _fill_chunk(
-        self, filled: FilledRequest, context: list[tuple[Tensor, Tensor]], tokens: Tensor, starts: Tensor
+    def _add_chunk(
+        self, filled: RequestOutcomes, context: list[tuple[Tensor, Tensor]], tokens: Tensor, starts: Tensor
     ) -> None:
         anchors = tokens[starts]
         ids, positions = self.draft.block(anchors, starts, self.drafts)

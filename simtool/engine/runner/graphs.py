@@ -100,7 +100,7 @@ class BucketedForward:
         if bucket is None:
             return self._eager(rows)
         captured = self._captured[bucket]
-        fill(captured.rows, rows, self._spare)
+        pad_into(captured.rows, rows, self._spare)
         captured.graph.replay()
         return tuple(output[: len(rows.ids)] for output in captured.outputs)
 
@@ -120,7 +120,7 @@ def padding(like: Rows, sequences: int, spare: Spare) -> Rows:
     )
 
 
-def fill(static: Rows, rows: Rows, spare: Spare) -> None:
+def pad_into(static: Rows, rows: Rows, spare: Spare) -> None:
     """Overwrite a graph's rows with a batch and, behind it, with padding."""
     batch, count = rows.sequences, len(rows.ids)
     static.ids[:count] = rows.ids

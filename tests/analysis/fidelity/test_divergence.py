@@ -11,13 +11,13 @@ import pytest
 from simtool.analysis.comparison.arms import differences
 from simtool.analysis.fidelity.divergence import first_divergence
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
-from simtool.engine.outcomes.teacher_forced import Filler
+from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
 from simtool.engine.runner.runner import load_runner
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
+from simtool.trace.outcome_coverage import OutcomeCoverage, add_outcomes, requests_without_outcomes
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import open_trace, write_trace
 from tests.engine import golden
@@ -34,8 +34,8 @@ def filled(tmp_path_factory):
     device = TimedDevice(runner, same_durations(1_000), VirtualClock(tick_ns=7), one_executor=True)
     path = tmp_path_factory.mktemp("parting") / "static-0"
     Session(device, spec).record(path, RunPlan(requests(random_prompts(8, [5, 9, 4]), 12), BUILT_IN["static"]))
-    trace, filler = open_trace(path), Filler(runner._target, runner._draft, 7)
-    return add_filled(trace, {name: filler.fill(*ids) for name, *ids in unfilled_requests(trace)})
+    trace, teacher_forced = open_trace(path), TeacherForcedPass(runner._target, runner._draft, 7)
+    return add_outcomes(trace, {name: teacher_forced.outcomes(*ids) for name, *ids in requests_without_outcomes(trace)})
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +128,11 @@ def test_compare_says_where_greedy_outputs_part(filled, tmp_path):
 
 
 def test_fill_shows_where_it_disagrees_with_the_run(filled, tmp_path):
-    assert FillReport.of(filled).first_disagreement is None
+    assert OutcomeCoverage.of(filled).first_disagreement is None
     seen = filled.table("outcomes").with_row_index("at")
     row = seen.filter((pl.col("source") == "visited") & (pl.col("match_run") < 7)).row(0, named=True)
     more = pl.when(pl.col("at") == row["at"]).then(pl.col("match_run") + 1).otherwise(pl.col("match_run"))
-    report = FillReport.of(changed(filled, tmp_path, outcomes=seen.with_columns(match_run=more).drop("at")))
+    report = OutcomeCoverage.of(changed(filled, tmp_path, outcomes=seen.with_columns(match_run=more).drop("at")))
     assert report.disagreeing == 1
     assert f"visited {row['match_run'] + 1}, filled {row['match_run']} drafts matched; the target" in str(report)
     assert str(report).endswith("not a tie: a logic fault")

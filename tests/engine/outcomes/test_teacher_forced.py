@@ -6,10 +6,10 @@ import pytest
 
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.outcomes.reference import DenseSequence, _draft_block, _extend_context, target_only
-from simtool.engine.outcomes.teacher_forced import Filler
+from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
+from simtool.trace.outcome_coverage import OutcomeCoverage, add_outcomes, requests_without_outcomes
 from simtool.trace.trace import open_trace
 from tests.engine import golden
 from tests.engine import small_runs as serving
@@ -42,7 +42,7 @@ def test_every_anchor_equals_a_block_drafted_there(name, drafts):
     target, draft = models(name)
     prompt = list(random_prompts(5, [11], seed=2)[0])
     output = target_only(target, prompt, 9)
-    filled = Filler(target, draft, drafts).fill(prompt, output)
+    filled = TeacherForcedPass(target, draft, drafts).outcomes(prompt, output)
     assert (filled.start, filled.flips) == (11, {})
     assert len(filled.match_run) == len(filled.confidence) == len(filled.draft_prob) == 9
     for k in range(9):
@@ -55,7 +55,7 @@ def test_more_anchors_than_one_pass_takes():
     target, draft = models("dspark_b7")
     prompt = [3, 1]
     output = target_only(target, prompt, 70)
-    filled = Filler(target, draft, 7).fill(prompt, output)
+    filled = TeacherForcedPass(target, draft, 7).outcomes(prompt, output)
     assert len(filled.match_run) == 70
     for k in (0, 63, 64, 69):
         assert filled.match_run[k] == outcome_at(target, draft, prompt + output, 2 + k, 7)[0]
@@ -65,7 +65,7 @@ def test_an_output_that_is_not_the_targets_is_counted():
     target, draft = models("dspark_b7")
     output = target_only(target, [3, 1], 8)
     output[4] = (output[4] + 1) % 8
-    flips = Filler(target, draft, 7).fill([3, 1], output).flips
+    flips = TeacherForcedPass(target, draft, 7).outcomes([3, 1], output).flips
     assert flips[6] > 0.01  # positions count from the prompt's first token, and no rounding explains this one
 
 
@@ -76,13 +76,13 @@ def test_filled_and_visited_outcomes_of_a_pruned_run_agree(tmp_path):
     prompts = requests(random_prompts(8, [5, 9, 4, 12]), 10)
     Session(device, spec).record(tmp_path / "b", RunPlan(prompts, PLACEMENTS["lag"], PRUNING))
     target, draft = models("dspark_b7")
-    filler, trace = Filler(target, draft, 7), open_trace(tmp_path / "b")
-    todo = unfilled_requests(trace)
+    teacher_forced, trace = TeacherForcedPass(target, draft, 7), open_trace(tmp_path / "b")
+    todo = requests_without_outcomes(trace)
     assert len(todo) == 4
     for chunk in (todo[:1], todo[1:]):
-        trace = add_filled(trace, {name: filler.fill(prompt, output) for name, prompt, output in chunk})
-        assert len(unfilled_requests(trace)) == (3 if chunk == todo[:1] else 0)
-    report = FillReport.of(trace)
+        trace = add_outcomes(trace, {name: teacher_forced.outcomes(prompt, output) for name, prompt, output in chunk})
+        assert len(requests_without_outcomes(trace)) == (3 if chunk == todo[:1] else 0)
+    report = OutcomeCoverage.of(trace)
     assert trace.table("steps")["pruned"].any()
     assert (report.anchors, report.filled, report.disagreeing) == (40, 40, 0)
     assert report.both == trace.table("outcomes").filter(source="visited").drop_nulls("match_run").height > 0

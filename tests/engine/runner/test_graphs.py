@@ -7,7 +7,7 @@ import torch
 
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_draft, load_target
-from simtool.engine.runner.graphs import Spare, fill, padding
+from simtool.engine.runner.graphs import Spare, pad_into, padding
 from simtool.engine.runner.rows import Rows
 from simtool.engine.runner.runner import Runner, load_runner
 from simtool.engine.serving.engine import Prompt, run
@@ -60,7 +60,7 @@ def test_padding_rows_write_only_to_spare_pages_and_never_twice_to_one_place():
     three, lengths = torch.tensor([5, 6, 7]), torch.tensor([1, 2, 6])
     rows = Rows(three, three, torch.tensor([12, 13, 28]), tables, lengths, tables, lengths)
     for _ in range(2):  # the second batch finds the first in the buffers
-        fill(static, rows, spare)
+        pad_into(static, rows, spare)
         assert static.mapping.tolist() == [12, 13, 28, 40, 41, 42, 43, 44]
         assert static.lengths.tolist() == [1, 2, 6, 1, 1, 1, 1, 1]
         assert static.tables[:3].tolist() == [[3, 4, 10, 10, 10], [3, 4, 10, 10, 10], [7, 1, 10, 10, 10]]

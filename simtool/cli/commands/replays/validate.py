@@ -61,7 +61,7 @@ def validate(
     if report is not None:
         check_output(report, force=force)
     models = live.choose_models(target, draft, algorithm, sl)
-    from simtool.cli.commands.traces.fill import fill_trace
+    from simtool.cli.commands.traces.fill import complete_outcomes
     from simtool.cli.shared import campaign
     from simtool.engine.devices.spec import SamplingConfig
 
@@ -78,7 +78,7 @@ def validate(
         console.note(f"to judge on: {live.shapes(prompts['live'])}")
         runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]
-    fill_trace(source, models.target, models.draft)
+    complete_outcomes(source, models.target, models.draft)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
     command = command_line()
     document = outcome.document(command)

@@ -14,7 +14,7 @@ from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 
 if TYPE_CHECKING:
-    from simtool.study.search import Candidates, SearchResult
+    from simtool.study.search import OrderCandidates, SearchResult
 
 _CHOSEN = "the best of many is flattered by having been chosen, which no interval here covers"
 _PRUNING = (
@@ -50,10 +50,10 @@ def search(
     settings = study.settings_of(
         source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
     )
-    from simtool.study.search import candidates
+    from simtool.study.search import order_candidates
     from simtool.study.search import search as find
 
-    tried = candidates(settings[0], lags)
+    tried = order_candidates(settings[0], lags)
     results = []
     with console.progress("searching", total=len(tried.placements) * len(settings)) as done:
         for index, setting in enumerate(settings):
@@ -78,7 +78,7 @@ def _lags(text: str) -> list[int | None]:
     return list(dict.fromkeys(lags))
 
 
-def _print(tried: Candidates, results: list[SearchResult], basis: str, *, json: bool) -> None:
+def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, json: bool) -> None:
     if json:
         console.emit_json([_as_json(tried, result, basis) for result in results])
         return
@@ -108,7 +108,7 @@ def _print(tried: Candidates, results: list[SearchResult], basis: str, *, json: 
         console.say(f"{name}: {' '.join(map(str, order))}")
 
 
-def _as_json(tried: Candidates, result: SearchResult, basis: str) -> dict[str, object]:
+def _as_json(tried: OrderCandidates, result: SearchResult, basis: str) -> dict[str, object]:
     best = [{**asdict(each), "placement": each.placement.to_dict()} for each in result.best]
     return {
         "origin": "replayed",

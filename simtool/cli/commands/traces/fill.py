@@ -14,8 +14,8 @@ from simtool.cli.shared.opening import open_sound
 from simtool.errors import UsageError
 
 if TYPE_CHECKING:
-    from simtool.engine.outcomes.teacher_forced import Filler
-    from simtool.trace.fill_in import FillReport
+    from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
+    from simtool.trace.outcome_coverage import OutcomeCoverage
     from simtool.trace.trace import Trace
 
 
@@ -28,46 +28,46 @@ def fill(
     """Run a teacher-forced pass so that any placement can be replayed token-exactly. May be stopped and resumed."""
     if (target is None) != (draft is None):
         raise UsageError("a target and a drafter belong together; give both --target and --draft, or neither")
-    report = fill_trace(trace, target, draft, quiet=json)
+    report = complete_outcomes(trace, target, draft, quiet=json)
     if json:
         console.emit_json(report.to_dict())
     if report.disagreeing:
         raise typer.Exit(FINDING)
 
 
-def fill_trace(path: Path, target: Path | None, draft: Path | None, *, quiet: bool = False) -> FillReport:
+def complete_outcomes(path: Path, target: Path | None, draft: Path | None, *, quiet: bool = False) -> OutcomeCoverage:
     """Fill what is missing, a few requests at a time, so that an interrupt loses little; return what was found."""
-    from simtool.trace.fill_in import FillReport, add_filled, unfilled_requests
+    from simtool.trace.outcome_coverage import OutcomeCoverage, add_outcomes, requests_without_outcomes
     from simtool.trace.rounding_ties import Choice, judge_flip
 
     opened = open_sound(path)
-    todo = unfilled_requests(opened)
+    todo = requests_without_outcomes(opened)
     started, flips = time.perf_counter(), dict[Choice, float]()
     if todo:
-        filler = _open_filler(opened, target, draft)
+        teacher_forced = _open_pass(opened, target, draft)
         with console.progress("filling outcomes", total=len(todo)) as done:
             for first in range(0, len(todo), 16):
                 chunk = todo[first : first + 16]
-                filled = {name: filler.fill(prompt, output) for name, prompt, output in chunk}
+                filled = {name: teacher_forced.outcomes(prompt, output) for name, prompt, output in chunk}
                 flips |= {Choice(name, at): gap for name, each in filled.items() for at, gap in each.flips.items()}
-                opened = add_filled(opened, filled)
+                opened = add_outcomes(opened, filled)
                 done(first + len(chunk))
     if flips:
         tokens = sum(len(output) for _, _, output in todo)
         widest = judge_flip(opened, *max(flips.items(), key=lambda flip: flip[1]))
         console.note(f"{len(flips)} of {tokens} output tokens are not what the target chooses here; widest {widest}")
-    report = FillReport.of(opened)
+    report = OutcomeCoverage.of(opened)
     if not quiet:
         console.note(f"{report} ({time.perf_counter() - started:.1f} s)")
     return report
 
 
-def _open_filler(opened: Trace, target: Path | None, draft: Path | None) -> Filler:
+def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> TeacherForcedPass:
     """Load the models that the trace was recorded with; refuse others, whose outcomes would be wrong."""
     import torch
 
     from simtool.engine.models.checkpoint import load_draft, load_target
-    from simtool.engine.outcomes.teacher_forced import Filler
+    from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
     from simtool.engine.serving.session import identity
 
     manifest = opened.manifest
@@ -82,4 +82,4 @@ def _open_filler(opened: Trace, target: Path | None, draft: Path | None) -> Fill
     torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
     dtype = getattr(torch, str(manifest.details.get("dtype", "float32")))
     loaded = load_target(target, dtype)
-    return Filler(loaded, load_draft(draft, loaded, dtype), manifest.sl)
+    return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype), manifest.sl)

@@ -98,9 +98,9 @@ def record(
         if profile:
             session.profile(profiled, plan, profile)
     if outcomes == "full":
-        from simtool.cli.commands.traces.fill import fill_trace
+        from simtool.cli.commands.traces.fill import complete_outcomes
 
-        fill_trace(out, models.target, models.draft)
+        complete_outcomes(out, models.target, models.draft)
     _summarise(out, json)
 
 

@@ -16,7 +16,7 @@ from simtool.trace.trace import Trace, replace_table
 _ANCHOR = ["request_id", "anchor_position"]
 
 
-class Filled(Protocol):
+class AnchorOutcomes(Protocol):
     """Outcomes at anchors `start`, start + 1, ... of one request; lists are per anchor, inner lists per draft."""
 
     @property
@@ -32,7 +32,7 @@ class Filled(Protocol):
 
 
 @dataclass(frozen=True)
-class FillReport:
+class OutcomeCoverage:
     """Coverage of a trace's outcomes, and how often a visited and a filled outcome of one anchor differ.
 
     anchors: output tokens of finished requests, each an anchor. disagreeing: anchors seen both ways whose match
@@ -49,7 +49,7 @@ class FillReport:
     first_disagreement: str | None
 
     @classmethod
-    def of(cls, trace: Trace) -> FillReport:
+    def of(cls, trace: Trace) -> OutcomeCoverage:
         """Read a trace's coverage."""
         outcomes = trace.table("outcomes")
         visited, filled = (outcomes.filter(pl.col("source") == source) for source in ("visited", "filled"))
@@ -79,7 +79,7 @@ class FillReport:
         )
 
 
-def unfilled_requests(trace: Trace) -> list[tuple[str, list[int], list[int]]]:
+def requests_without_outcomes(trace: Trace) -> list[tuple[str, list[int], list[int]]]:
     """Return (request id, prompt ids, output ids) of finished requests whose anchors are not all filled.
 
     Raises TraceError when the trace cannot be filled: not live, sampled, incomplete, or without its prompts.
@@ -101,7 +101,7 @@ def unfilled_requests(trace: Trace) -> list[tuple[str, list[int], list[int]]]:
     ]
 
 
-def add_filled(trace: Trace, filled: Mapping[str, Filled]) -> Trace:
+def add_outcomes(trace: Trace, filled: Mapping[str, AnchorOutcomes]) -> Trace:
     """Write filled outcomes of whole requests into the trace, in one rename, and return it opened anew."""
     new = [
         pl.DataFrame(
