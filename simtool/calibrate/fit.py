@@ -18,6 +18,7 @@ from simtool.calibrate.regression import Observation, fit_cost
 from simtool.calibrate.step_events import read_steps
 from simtool.errors import ProfileError
 from simtool.profile.cost import FREE, Cost
+from simtool.profile.models import pooled_models
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE
@@ -35,15 +36,19 @@ REFITS = 20
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
 
-def calibrate(traces: Sequence[Trace], *, name: str, command: str, created: str, refits: int = 0) -> Profile:
+def calibrate(
+    traces: Sequence[Trace], *, name: str, command: str, created: str, refits: int = 0, other_models: bool = False
+) -> Profile:
     """Fit a profile to traces of one device, recorded or imported.
 
     command, created (ISO date): provenance. refits: how often every cost is fitted again, to resampled steps, to tell
-    how uncertain the fit is; 0: not at all. Raises ProfileError when the traces are of different devices
-    or one is a replay, TraceError when one holds no steps to fit, or ops of another kind of step.
+    how uncertain the fit is; 0: not at all. other_models: pool traces of different models too.
+    Raises ProfileError when the traces are of different devices or models or one is a replay, TraceError when one
+    holds no steps to fit, or ops of another kind of step.
     """
     device, device_name = _one_device(traces)
     _refuse_replays(traces)
+    models, doubts = pooled_models([(t.path.name, t.manifest.models) for t in traces], allow_other=other_models)
     executors = _executors(traces[0])
     seen = Observations()
     runs = [read_steps(trace) for trace in traces]
@@ -65,9 +70,10 @@ def calibrate(traces: Sequence[Trace], *, name: str, command: str, created: str,
             created,
             __version__,
             tuple(_describe(trace) for trace in traces),
-            warnings=tuple(_warnings(traces, seen, has_predictor=predictor is not None)),
+            warnings=(*doubts, *_warnings(traces, seen, has_predictor=predictor is not None)),
         ),
         _graphs(traces),
+        models,
     )
 
 

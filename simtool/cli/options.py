@@ -26,6 +26,9 @@ ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
 TimeUnitOption = Annotated[TimeUnit | None, typer.Option(help="What a request trace's numeric timestamps count, where "
                                                          "the file does not say.")]  # fmt: skip
+OtherModelFlag = Annotated[
+    bool, typer.Option("--allow-other-model", help="Let costs of other models than the trace's price it.")
+]
 Traces = Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces (folders).")]
 
 

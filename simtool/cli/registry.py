@@ -23,6 +23,7 @@ COMMANDS = {
     "validate": "simtool.cli.commands.replays.validate:validate",
     "compare": "simtool.cli.commands.replays.compare:compare",
     "calibrate": "simtool.cli.commands.replays.calibrate:calibrate",
+    "profile": "simtool.cli.commands.replays.profile:profile",
     "replay": "simtool.cli.commands.replays.replay:replay",
     "sweep": "simtool.cli.commands.studies.sweep:sweep",
     "search": "simtool.cli.commands.studies.search:search",

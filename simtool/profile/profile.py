@@ -13,12 +13,15 @@ from typing import Any
 
 from simtool.errors import ProfileError
 from simtool.profile.cost import Cost
+from simtool.profile.models import Models
 from simtool.step.controller import LinearPredictor
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Lane
 from simtool.step.placement import Placement
 
 SCHEMA_VERSION = 1
+#: Keys that profiles written before them lack.
+_LATER = ("graphs", "models")
 _DEVICE_LANES = tuple(lane.value for lane in Lane if lane is not Lane.HOST)
 
 
@@ -95,6 +98,7 @@ class Profile:
     """Cost models of one machine. executors: device lane -> the in-order executor that runs its work.
 
     graphs: the buckets at which its forwards were captured; none in a profile that does not say.
+    models: role (target, draft) -> id and sha256 of what was run; empty in a profile that does not say.
     """
 
     name: str
@@ -107,6 +111,7 @@ class Profile:
     predictor: LinearPredictor | None
     provenance: Provenance
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
+    models: Models = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if sorted(self.executors) != sorted(_DEVICE_LANES):
@@ -146,6 +151,7 @@ class Profile:
             "prefill": _steps_to_dict(self.prefill),
             "decode": _steps_to_dict(self.decode),
             "graphs": self.graphs.to_dict(),
+            "models": {role: dict(model) for role, model in self.models.items()},
         }
 
     @classmethod
@@ -153,8 +159,8 @@ class Profile:
         """Build a profile from parsed JSON; raises ProfileError naming the source."""
         _check_version(table.get("schema_version"), source)
         names = {"schema_version", *cls.__dataclass_fields__}
-        if {"graphs", *table} != names:
-            odd = sorted({"graphs", *table} ^ names)[0]
+        if {*_LATER, *table} != names:
+            odd = sorted({*_LATER, *table} ^ names)[0]
             raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
         predictor = table["predictor"]
         try:
@@ -169,8 +175,9 @@ class Profile:
                 LinearPredictor(**predictor) if predictor else None,
                 Provenance.from_dict(table["provenance"]),
                 GraphBuckets.from_dict(table.get("graphs")),
+                {str(role): dict(model) for role, model in table.get("models", {}).items()},
             )
-        except (TypeError, KeyError, AttributeError) as error:
+        except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error
 
 

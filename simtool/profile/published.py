@@ -6,6 +6,7 @@ each cost whether it was published, derived from published figures, or assumed.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ KINDS = ("published", "derived", "assumed")
 _SMALL = "uploads and copies"
 _PREFILL_FEATURES = frozenset({"batch", "prompt_rows", "prompt_kv", "accepted_rows"})
 
+_TEXTS = ("op", "work", "kind", "why", "per_us")
+_WORKS = {work.name for op in CATALOGUE.values() for work in op.works}
+
 _Table = Mapping[str, Any]
 
 
@@ -37,26 +41,33 @@ def constructed_profile(path: Path, created: str) -> Profile:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file of figures") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: not TOML ({error}); expected name, executors, host and device figures") from error
     try:
         return _build(table, path, created)
-    except (KeyError, TypeError) as error:
-        raise ProfileError(f"{path}: a figure lacks or mistypes {error}; see the figures that ship") from error
+    except KeyError as error:
+        raise ProfileError(f"{path}: lacks {error}; see docs/profile-figures.md") from error
+    except (TypeError, AttributeError) as error:
+        raise ProfileError(f"{path}: mistypes a figure ({error}); see docs/profile-figures.md") from error
 
 
 def _build(table: _Table, path: Path, created: str) -> Profile:
     host = {figure["op"]: figure for figure in table["host"]}
     device = {figure["work"]: figure for figure in table["device"]}
-    latency, predictor = table["latency"], table["predictor"]
-    for name, figure in {**host, **device, "latency": latency, "predictor": predictor}.items():
+    latency, predictor = table["latency"], table.get("predictor")
+    figures = {**host, **device, "latency": latency, **({"predictor": predictor} if predictor else {})}
+    for name, figure in figures.items():
         _check(path, name, figure)
     unknown = set(host) - set(CATALOGUE) - {"loop_gap"}
+    if odd := sorted(set(device) - _WORKS - {_SMALL}):
+        raise ProfileError(
+            f"{path}: device figure of unknown work {odd[0]!r}; expected some of {', '.join(sorted(_WORKS))}"
+        )
     if unknown:
         raise ProfileError(f"{path}: host figure of unknown op {sorted(unknown)[0]!r}; see `simtool placements`")
     sources = [
         {"cost": name, **{key: value for key, value in figure.items() if key not in ("op", "work")}}
-        for name, figure in {**host, **device, "latency": latency, "predictor": predictor}.items()
+        for name, figure in figures.items()
     ]
     prefill = [op for op in PREFILL_ORDER if op.name in host]
     decode = [CATALOGUE[name] for name in host if name in CATALOGUE and not name.endswith("prefill")]
@@ -68,7 +79,7 @@ def _build(table: _Table, path: Path, created: str) -> Profile:
         _steps(prefill, host, device, latency, _PREFILL_FEATURES),
         _steps(decode, host, device, latency, frozenset(FEATURES)),
         _cost(host["loop_gap"]),
-        LinearPredictor(*(predictor[name] for name in LinearPredictor.__dataclass_fields__)),
+        LinearPredictor(*(predictor[name] for name in LinearPredictor.__dataclass_fields__)) if predictor else None,
         Provenance(
             f"constructed from {path.name}",
             created,
@@ -76,12 +87,18 @@ def _build(table: _Table, path: Path, created: str) -> Profile:
             warnings=("constructed from published figures; not measured",),
             sources=tuple(sources),
         ),
+        models={str(role): dict(model) for role, model in table.get("models", {}).items()},
     )
 
 
 def _check(path: Path, name: str, figure: _Table) -> None:
     if figure.get("kind") not in KINDS or not figure.get("why"):
         raise ProfileError(f"{path}: {name}: says neither kind ({', '.join(KINDS)}) nor why; every figure must")
+    numbers = {key: value for key, value in figure.items() if key not in _TEXTS} | dict(figure.get("per_us", {}))
+    for key, value in numbers.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not (0 <= value < math.inf or key == "launch_us"):
+            raise ProfileError(f"{path}: {name}: {key} is {value!r}; expected a number of 0 or more")
     for feature in figure.get("per_us", {}):
         if feature not in FEATURES:
             raise ProfileError(f"{path}: {name} grows with unknown {feature!r}; expected {', '.join(FEATURES)}")

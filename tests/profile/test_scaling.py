@@ -99,8 +99,13 @@ def test_the_published_figures_come_out_again(tmp_path):
         ('kind = "assumed"\nwhy = "small transfers"', "", "uploads and copies: says neither kind"),
         ("decide_work = 0.0048", "moon = 1.0", "decide grows with unknown 'moon'"),
         ('op = "finish"', 'op = "polish"', "unknown op 'polish'"),
-        ("[latency]", "[patience]", "lacks or mistypes 'latency'"),
+        ("[latency]", "[patience]", "lacks 'latency'"),
         ("[latency]", "[latency", "not TOML"),
+        ('work = "target"', 'work = "targets"', "device figure of unknown work 'targets'"),
+        ("us = 23800.0", "us = -1.0", "target: us is -1.0; expected a number of 0 or more"),
+        ("us = 23800.0", "us = nan", "target: us is nan"),
+        ("us = 23800.0", 'us = "long"', "us is 'long'; expected a number"),
+        ("wake_us = 20.0", "wake_us = true", "wake_us is True"),
     ],
 )
 def test_bad_figures_are_one_line(tmp_path, old, new, message):

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from simtool.cli.options import command_name
 from simtool.cli.shared import console
+from simtool.errors import UsageError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
     from simtool.trace.trace import Trace
 
 
-def costs_for(source: Trace, path: Path | None, changes: Sequence[str], refits: int = 0) -> Profile:
+def costs_for(
+    source: Trace, path: Path | None, changes: Sequence[str], refits: int = 0, *, allow_other_model: bool = False
+) -> Profile:
     """Load the profile, or calibrate one from the trace and say so; then apply the changes (NAME=VALUE) in order.
 
     Ops that the recordings never ran borrow the cost of a similar op; whatever replays such an op says so.
-    refits: of a calibrated profile.
+    refits: of a calibrated profile. Raises ProfileError when the profile is of other models than the trace, unless they
+    are allowed.
     """
     from simtool.calibrate.fit import calibrate
     from simtool.profile.proxies import with_proxies
@@ -27,7 +32,9 @@ def costs_for(source: Trace, path: Path | None, changes: Sequence[str], refits: 
     from simtool.profile.whatif import with_changes
 
     if path is not None:
-        profile = load_profile(path)
+        profile = _of_same_models(load_profile(path), path, source, allow_other=allow_other_model)
+    elif allow_other_model:
+        raise UsageError("--allow-other-model has no effect without --profile; leave it out")
     else:
         name = source.path.name
         today = date.today().isoformat()
@@ -36,3 +43,16 @@ def costs_for(source: Trace, path: Path | None, changes: Sequence[str], refits: 
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
     return with_changes(with_proxies(profile), changes)
+
+
+def _of_same_models(profile: Profile, path: Path, source: Trace, *, allow_other: bool) -> Profile:
+    """Return the profile, with what is to be said of its models among its warnings."""
+    from simtool.profile.models import check_models
+
+    models = (path.name, profile.models), (source.path.name, source.manifest.models)
+    warning = check_models(*models, allow_other=allow_other)
+    if warning is None:
+        return profile
+    console.note(f"warning: {warning}")
+    provenance = profile.provenance
+    return replace(profile, provenance=replace(provenance, warnings=(*provenance.warnings, warning)))

@@ -93,14 +93,19 @@ def placements(policies: Sequence[str]) -> list[Placement]:
 
 
 def open_trace(
-    path: Path, profile: Path | None, changes: Sequence[str] = (), predictor: PredictorChoice | None = None
+    path: Path,
+    profile: Path | None,
+    changes: Sequence[str] = (),
+    predictor: PredictorChoice | None = None,
+    *,
+    allow_other_model: bool = False,
 ) -> tuple[Trace, Profile]:
     """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.runner import controller_of
 
     trace = open_sound(path)
-    costs = costs_for(trace, profile, changes, REFITS)
+    costs = costs_for(trace, profile, changes, REFITS, allow_other_model=allow_other_model)
     if predictor != "none" and controller_of(trace, costs, predictor).predictor is None:
         whose = f"the {predictor} has no predictor" if predictor else "no predictor"
         console.note(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")

@@ -7,9 +7,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simtool.cli.options import ForceFlag, JsonFlag, OutPath, Traces, check_distinct, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, OutPath, Traces, check_distinct, check_output
 from simtool.cli.shared import console
 from simtool.cli.shared.opening import open_sound
+from simtool.errors import UsageError
 from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
@@ -17,10 +18,18 @@ if TYPE_CHECKING:
     from simtool.profile.profile import Profile
 
 
-def calibrate(traces: Traces, out: OutPath = None, json: JsonFlag = False, force: ForceFlag = False) -> None:
+def calibrate(
+    traces: Traces,
+    out: OutPath = None,
+    allow_other_model: OtherModelFlag = False,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:
     """Fit what every op costs, pooled over the traces, and write a profile that `simtool replay` takes."""
     path = out or traces[0].with_name(f"{traces[0].name}.profile.json")
     check_output(path, force=force)
+    if allow_other_model and len(traces) == 1:
+        raise UsageError("--allow-other-model has no effect on one trace; leave it out")
     check_distinct(traces)
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
@@ -29,7 +38,8 @@ def calibrate(traces: Traces, out: OutPath = None, json: JsonFlag = False, force
     command = " ".join(["simtool calibrate", *(trace.name for trace in traces)])
     opened = [open_sound(trace) for trace in traces]
     today = date.today().isoformat()
-    profile = fit(opened, name=path.name.split(".")[0], command=command, created=today, refits=REFITS)
+    name = path.name.split(".")[0]
+    profile = fit(opened, name=name, command=command, created=today, refits=REFITS, other_models=allow_other_model)
     save_profile(profile, path)
     if json:
         console.emit_json(_as_json(profile, path))

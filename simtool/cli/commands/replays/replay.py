@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, TimeUnitOption, check_controller
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, TimeUnitOption, check_controller
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
 from simtool.cli.shared.opening import open_sound
@@ -34,6 +34,7 @@ def replay(
     policy: Annotated[list[str], typer.Option(help="A placement's name, a .toml file, or all (the four arms of the "
                                                    "pull request); may be repeated.")],
     profile: Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")] = None,
+    allow_other_model: OtherModelFlag = False,
     change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if: decide=0, "
                       "fill_varlen=x0.5, build_varlen=+200us, device.target=4ms. May be repeated.")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
@@ -76,7 +77,7 @@ def replay(
     from simtool.replay.scenario import Scenario
 
     source = open_sound(trace)
-    costs = costs_for(source, profile, change or [])
+    costs = costs_for(source, profile, change or [], allow_other_model=allow_other_model)
     check_effect(costs, change or [], placements)
     if change and all(each.partition("=")[0] == "loop_gap" for each in change):
         console.note("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 from simtool.units import NS_PER_US
@@ -20,6 +20,7 @@ def break_even(
     trace: study.TraceArgument,
     policy: Annotated[str, typer.Option(help="A lag placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
+    allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     decision_us: Annotated[str, typer.Option(help="Costs of a decision to try, in us.")] = "0,50,100,200,500,1000,2000",
     concurrency: study.Concurrencies = None,
@@ -37,7 +38,7 @@ def break_even(
     (lagged,) = study.placements([policy])
     if not lagged.lag_steps:
         raise UsageError(f"--policy {policy} has no lag; break-even compares a lag placement with this-step")
-    source, costs = study.open_trace(trace, profile, (), predictor)
+    source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     study.check_priced(costs, lagged, ["decide"])
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     settings = study.settings_of(

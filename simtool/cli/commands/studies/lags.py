@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import JsonFlag
+from simtool.cli.options import JsonFlag, OtherModelFlag
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
@@ -24,13 +24,14 @@ def lags(
     trace: study.TraceArgument,
     lag: Annotated[str, typer.Option(help="Lags to compare with lag 0.")] = "1,2,3",
     profile: study.ProfileOption = None,
+    allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     json: JsonFlag = False,
 ) -> None:
     """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
     from simtool.study.staleness import placement_at, staleness_study
 
-    source, costs = study.open_trace(trace, profile, (), predictor)
+    source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     lags = study.numbers(lag, 1)
     study.check_priced(costs, placement_at(0), ["decide"])
     found = staleness_study(source, costs, lags, predictor)

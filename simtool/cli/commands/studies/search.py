@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 
@@ -25,6 +25,7 @@ _PRUNING = (
 def search(
     trace: study.TraceArgument,
     profile: study.ProfileOption = None,
+    allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     concurrency: study.Concurrencies = None,
     lag: Annotated[str, typer.Option(help="Ages of the confidence to search: none (static), 0 (this-step), 1 to 8.")]
@@ -45,7 +46,7 @@ def search(
     if save is not None:
         check_output(save, force=force)
     lags = _lags(lag)
-    source, costs = study.open_trace(trace, profile, (), predictor)
+    source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     settings = study.settings_of(
         source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor

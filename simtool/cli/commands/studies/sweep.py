@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_distinct, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_controller, check_distinct, check_output
 from simtool.cli.shared import console, study
 from simtool.step.placement import PULL_REQUEST_ARMS
 
@@ -22,6 +22,7 @@ def sweep(
     policy: Annotated[list[str] | None, typer.Option(help="A placement's name or a .toml file; may be repeated; "
                                                           "default: the four arms of the pull request.")] = None,
     profile: study.ProfileOption = None,
+    allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     change: study.Changes = None,
     concurrency: study.Concurrencies = None,
@@ -53,7 +54,10 @@ def sweep(
     arms = study.placements(policy or PULL_REQUEST_ARMS)
     check_baseline(baseline, [placement.name for placement in arms])
     check_controller(arms, {"--predictor": predictor})
-    opened = [study.open_trace(trace, profile, change or (), predictor) for trace in traces]
+    opened = [
+        study.open_trace(trace, profile, change or (), predictor, allow_other_model=allow_other_model)
+        for trace in traces
+    ]
     for _, costs in opened:
         check_effect(costs, change or (), arms)
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_controller, check_output
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ def tornado(
     trace: study.TraceArgument,
     policy: Annotated[str, typer.Option(help="A placement's name or a .toml file.")] = "lag-overlap",
     profile: study.ProfileOption = None,
+    allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     change: study.Changes = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
@@ -33,7 +34,7 @@ def tornado(
     check_controller([placement], {"--predictor": predictor})
     from simtool.profile.whatif import check_effect
 
-    source, costs = study.open_trace(trace, profile, change or (), predictor)
+    source, costs = study.open_trace(trace, profile, change or (), predictor, allow_other_model=allow_other_model)
     study.check_priced(costs, placement)
     check_effect(costs, change or (), [placement])
     wanted = source.manifest.concurrency if concurrency is None else concurrency
