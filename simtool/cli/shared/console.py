@@ -70,4 +70,4 @@ def progress(description: str, total: int | None) -> Iterator[Callable[[int], No
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
-        yield lambda with_proxies: bar.update(task, with_proxies=with_proxies)
+        yield lambda completed: bar.update(task, completed=completed)
