@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from simtool import __version__
 from simtool.cli.options import BAD_USE
 from simtool.cli.registry import LazyCommands
 from simtool.errors import SimtoolError, Terminated
+from simtool.version import __version__
 
 #: Exit statuses of a process that a signal ended, as shells count them; the first is also what typer makes of Ctrl-C.
 _INTERRUPTED = 128 + signal.SIGINT

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import polars as pl
 
-from simtool import __version__
 from simtool.profile.profile import Profile
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.caveats import Caveats
@@ -24,6 +23,7 @@ from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
 from simtool.trace.queue_order import queue_order
 from simtool.trace.trace import Trace, write_trace
+from simtool.version import __version__
 
 #: What a replay tells on of its source: the KV cache, and how requests and outcomes were drawn.
 _KEPT = ("block_size", "kv_blocks", "workload", "bootstrap")

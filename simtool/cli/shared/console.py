@@ -56,7 +56,7 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def progress(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show progress on a terminal, nothing otherwise. Yields a function that sets how much is done.
 
     >>> with progress("replaying", total=4) as done:  # doctest: +SKIP

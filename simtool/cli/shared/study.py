@@ -13,7 +13,6 @@ import typer
 
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
-from simtool.cli.shared.opening import open_sound
 from simtool.errors import UsageError
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import Placement, resolve_placement
@@ -104,6 +103,7 @@ def open_trace(
     """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.runner import controller_of
+    from simtool.trace.checks.sound import open_sound
 
     trace = open_sound(path)
     costs = costs_for(trace, profile, changes, REFITS, allow_other_model=allow_other_model)

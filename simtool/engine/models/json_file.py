@@ -20,3 +20,11 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise CheckpointError(f"{path}: holds a {type(data).__name__}, expected a JSON object")
     return data
+
+
+def read_size(folder: Path, key: str, default: int | None = None) -> int:
+    """A size from a model folder's config.json."""
+    value = read_json(folder / "config.json").get(key, default)
+    if type(value) is not int or value < 1:
+        raise CheckpointError(f"{folder / 'config.json'}: {key} is {value!r}, expected a whole number: mend the key")
+    return value

@@ -10,7 +10,6 @@ import typer
 
 from simtool.cli.options import FINDING, JsonFlag, Traces, check_distinct
 from simtool.cli.shared import console
-from simtool.cli.shared.opening import open_sound
 from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
 
@@ -62,6 +61,8 @@ def compare(
 def open_all(paths: list[Path]) -> list[Trace]:
     """Open traces; one given twice, which would count as a repetition, or a broken one is refused."""
     check_distinct(paths)
+    from simtool.trace.checks.sound import open_sound
+
     return [open_sound(path) for path in paths]
 
 

@@ -10,7 +10,6 @@ import typer
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, TimeUnitOption, check_controller
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
-from simtool.cli.shared.opening import open_sound
 from simtool.cli.shared.replaying import Outputs, Replays, report
 from simtool.cli.shared.summary import arrived_over_time
 from simtool.errors import UsageError
@@ -75,6 +74,7 @@ def replay(
     from simtool.profile.whatif import check_effect
     from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Scenario
+    from simtool.trace.checks.sound import open_sound
 
     source = open_sound(trace)
     costs = costs_for(source, profile, change or [], allow_other_model=allow_other_model)
