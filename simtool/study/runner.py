@@ -16,7 +16,8 @@ from multiprocessing import active_children, get_context
 import polars as pl
 
 from simtool.analysis.busy import device_busy
-from simtool.analysis.comparison.arms import Arm, Run
+from simtool.analysis.comparison.arms import Arm
+from simtool.analysis.comparison.runs import Run
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
 from simtool.profile.profile import Profile
