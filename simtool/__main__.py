@@ -1,5 +1,27 @@
-"""`python -m simtool`, the same as `simtool`."""
+"""`python -m simtool`, and where the console command enters: Ctrl-C has its line even before anything is imported."""
 
-from simtool.cli.main import main
+from __future__ import annotations
 
-main()
+import os
+import signal
+from types import FrameType
+
+_INTERRUPTED = 128 + signal.SIGINT
+
+
+def main() -> None:
+    """Run the command line. Until it is there, which takes a moment, Ctrl-C just ends the process."""
+    signal.signal(signal.SIGINT, _end)
+    from simtool.cli.main import main as run  # noqa: PLC0415  heavy, and to be interrupted without a traceback
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    os.write(2, b"simtool: stopped by Ctrl-C\n")
+    os._exit(_INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

@@ -29,6 +29,10 @@ class UsageError(SimtoolError):
     """An option or argument that cannot be honoured."""
 
 
+class OutputError(SimtoolError):
+    """A place that nothing can be written to, or that another process is writing."""
+
+
 class PlacementError(SimtoolError):
     """A placement whose order breaks a data dependency, or that names an unknown op."""
 

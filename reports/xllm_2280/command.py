@@ -14,6 +14,7 @@ import typer
 from simtool.cli.options import ForceFlag, JsonFlag, Traces, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
+from simtool.files.writing import check_place, write_text
 
 if TYPE_CHECKING:
     from xllm_2280.answers import TraceAnswers
@@ -46,6 +47,7 @@ def answers(
     for path in (out, page):
         if path is not None:
             check_output(path, force=force)
+    check_place(profiles / "measured.json")
     from simtool.cli.commands.replays.compare import open_all
     from xllm_2280.answers import Plan, answer_traces, group_traces
     from xllm_2280.machines import profile_names
@@ -72,7 +74,7 @@ def answers(
     if json:
         console.emit_json({"written": [str(path) for path in written]})
     else:
-        print(f"wrote {', '.join(map(str, written))}")
+        console.line(f"wrote {', '.join(map(str, written))}")
 
 
 def _losses(text: str) -> tuple[float, ...]:
@@ -98,14 +100,12 @@ def _write(found: Sequence[TraceAnswers], out: Path, page: Path | None, profiles
         save_profile(machine.profile, path)
         written.append(path)
     rebuilt_by = shlex.join(["simtool", *sys.argv[1:]])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(document(found, rebuilt_by))
+    write_text(out, document(found, rebuilt_by))
     written.append(out)
     if page is not None:
         from simtool.report.page.page import render
         from xllm_2280.page.page import answers_page
 
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(render(answers_page(found, rebuilt_by)))
+        write_text(page, render(answers_page(found, rebuilt_by)))
         written.append(page)
     return written

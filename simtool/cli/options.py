@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer._click.globals import get_current_context
 
 from simtool.cli.registry import COMMANDS
 from simtool.errors import UsageError
+from simtool.files.writing import Claim
 from simtool.step.placement import Placement
 from simtool.units import TimeUnit
 
@@ -44,9 +45,19 @@ def command_name() -> str:
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Refuse to overwrite `path` unless forced, before any work is spent."""
-    if path.exists() and not force:
+    """Claim `path` until the command ends, before any work is spent.
+
+    Raises UsageError where it would overwrite something without `force`, OutputError where nothing can be written or
+    another process is at it. A device or a pipe is written through, so it needs no `force`.
+    """
+    if (path.is_file() or path.is_dir()) and not force:
         raise UsageError(f"{path} is already there; pass --force to replace it, or --out to write elsewhere")
+    claim = Claim(path)
+    context = get_current_context(silent=True)
+    if context is None:
+        claim.release()
+    else:
+        context.call_on_close(claim.release)
 
 
 def check_distinct(paths: Sequence[Path]) -> None:
@@ -59,12 +70,9 @@ def check_distinct(paths: Sequence[Path]) -> None:
 
 def check_trace_output(path: Path, *, force: bool) -> None:
     """Refuse a path that no trace can be written to, or only over something else, before any work is spent."""
-    check_output(path, force=force)
-    parent = next(folder for folder in path.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise UsageError(f"{path}: nothing can be written under {parent}; choose another --out")
-    if path.is_file():
+    if path.exists() and not path.is_dir():
         raise UsageError(f"{path}: is a file; give the name of a folder to write the trace to")
+    check_output(path, force=force)
     if path.exists() and any(path.iterdir()):
         from simtool.trace.manifest import read_manifest
 

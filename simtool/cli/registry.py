@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
 from simtool.errors import UsageError, did_you_mean
+from simtool.files.writing import expanded
 
 if TYPE_CHECKING:
     from typer._click import Command
@@ -54,5 +58,21 @@ class LazyCommands(TyperGroup):
             raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
         module, _, function = target.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(getattr(import_module(module), function))
+        single.command(cmd_name)(_at_home(getattr(import_module(module), function)))
         return typer.main.get_command(single)
+
+
+def _at_home(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with a leading ~ in any path as the home folder, which a shell leaves in `--out=~/run`."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        command(**{name: _expanded(value) for name, value in given.items()})
+
+    return run
+
+
+def _expanded(value: Any) -> Any:
+    if isinstance(value, Path):
+        return expanded(value)
+    return [_expanded(each) for each in value] if isinstance(value, list) else value

@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 
 from simtool.errors import ProfileError
+from simtool.files.reading import UnreadableError, read_json_table
+from simtool.files.writing import write_text
 from simtool.profile.profile import Profile
 
 
@@ -14,8 +16,7 @@ def save_profile(profile: Profile, path: Path) -> None:
     """Write a profile as JSON, one cost's residuals a line."""
     text = json.dumps(profile.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
     text = re.sub(r"\[[-\d.eE,\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers.group()), text)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text + "\n")
+    write_text(path, text + "\n")
 
 
 def load_profile(path: Path) -> Profile:
@@ -23,13 +24,9 @@ def load_profile(path: Path) -> Profile:
     if path.is_dir():
         raise ProfileError(f"{path}: is a folder, not a profile{_remedy(path)}")
     try:
-        table = json.loads(path.read_text())
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file that calibrate wrote") from error
-    except ValueError as error:
-        raise ProfileError(f"{path}: not JSON ({error}); give a file that `simtool calibrate` wrote") from error
-    if not isinstance(table, dict):
-        raise ProfileError(f"{path}: holds a {type(table).__name__}; expected a profile")
+        table = read_json_table(path)
+    except UnreadableError as error:
+        raise ProfileError(f"{path}: {error}; give a file that `simtool calibrate` wrote") from error
     if "origin" in table:
         raise ProfileError(f"{path}: is the manifest of a trace, not a profile{_remedy(path.parent)}")
     return Profile.from_dict(table, str(path))

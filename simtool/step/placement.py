@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from simtool.errors import PlacementError, did_you_mean
+from simtool.files.writing import expanded
 from simtool.step.ops import CATALOGUE, Op
 
 _NOTHING = "-"
@@ -144,7 +145,7 @@ def resolve_placement(text: str) -> Placement:
     if text in BUILT_IN:
         return BUILT_IN[text]
     if text.endswith(".toml"):
-        return load_placement(Path(text))
+        return load_placement(expanded(Path(text)))
     known = ", ".join(BUILT_IN)
     hint = did_you_mean(text, BUILT_IN)
     raise PlacementError(f"unknown placement {text!r}; expected one of {known}, or the path of a .toml file{hint}")

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from math import exp
 from pathlib import Path
 
 import polars as pl
+import polars.selectors as cs
 
 from simtool.errors import UsageError
+from simtool.files.writing import write_bytes
 from simtool.replay.caveats import Caveats
 from simtool.stats.student import mean_interval
 from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, caveats_of, run_cells
 
 _WHERE = ("trace", "profile", "sl", "concurrency", "stale_loss")
-_WRITERS: Mapping[str, Callable[..., object]] = {
-    ".parquet": pl.DataFrame.write_parquet,
-    ".csv": pl.DataFrame.write_csv,
-    ".json": pl.DataFrame.write_json,
-}
+
+
+def _parquet(table: pl.DataFrame) -> bytes:
+    table.write_parquet(encoded := BytesIO())
+    return encoded.getvalue()
+
+
+def _csv(table: pl.DataFrame) -> bytes:
+    return table.with_columns(cs.string().map_batches(_no_formulas)).write_csv().encode()
+
+
+def _no_formulas(column: pl.Series) -> pl.Series:
+    """A spreadsheet runs a text that starts like a formula; behind a quote it shows it."""
+    return column.str.replace(r"^([=+\-@\t\r])", "'$1")
+
+
+def _json(table: pl.DataFrame) -> bytes:
+    return table.write_json().encode()
+
+
+_ENCODERS: Mapping[str, Callable[[pl.DataFrame], bytes]] = {".parquet": _parquet, ".csv": _csv, ".json": _json}
 
 
 @dataclass(frozen=True)
@@ -112,8 +131,7 @@ def _caveats(
 def write_table(table: pl.DataFrame, path: Path) -> None:
     """Write a table as its suffix says: .parquet, .csv or .json; raises UsageError on another."""
     check_suffix(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _WRITERS[path.suffix](table, path)
+    write_bytes(path, _ENCODERS[path.suffix](table))
 
 
 def check_baseline(baseline: str, placements: Sequence[str]) -> None:
@@ -124,7 +142,7 @@ def check_baseline(baseline: str, placements: Sequence[str]) -> None:
 
 def check_suffix(path: Path) -> None:
     """Refuse a suffix that `write_table` cannot write."""
-    if path.suffix not in _WRITERS:
+    if path.suffix not in _ENCODERS:
         raise UsageError(
             f"{path}: cannot write {path.suffix or 'a table without suffix'}; expected .parquet, .csv or .json"
         )

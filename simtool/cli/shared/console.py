@@ -5,7 +5,10 @@ The tables themselves come from simtool.report.terminal.tables; `show` fits them
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import re
 import shutil
 import sys
 import textwrap
@@ -13,8 +16,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from simtool.files.names import shown
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from simtool.report.terminal.tables import TextTable
+
+
+#: What JSON may hold as it is, but a terminal obeys or cannot encode: C1 controls, surrogates, line separators.
+_UNPRINTABLE = re.compile("[\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def show(table: TextTable) -> None:
@@ -22,11 +33,9 @@ def show(table: TextTable) -> None:
 
     An unbroken number wider than that runs over the edge.
     """
-    from rich.console import Console
-
     from simtool.report.terminal.tables import drawn, laid_out
 
-    console = Console(highlight=False, markup=False)
+    console = _console()
     if table.title:
         say(table.title, style="italic")
     for part in laid_out(table, console.width):
@@ -37,18 +46,33 @@ def show(table: TextTable) -> None:
 
 def say(text: str, *, style: str = "") -> None:
     """Print a sentence: wrapped between words on a terminal, whole when piped. style: as in rich, such as bold."""
-    from rich.console import Console
+    _console().print(shown(text), style=style, soft_wrap=not sys.stdout.isatty())
 
-    Console(highlight=False, markup=False).print(text, style=style, soft_wrap=not sys.stdout.isatty())
+
+def line(text: str) -> None:
+    """Print a line as it is, but for what a terminal would obey."""
+    print(shown(text))
 
 
 def emit_json(value: object) -> None:
     """Print one JSON document; NaN and infinity are refused, because other readers refuse them."""
-    print(json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False))
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+    print(_UNPRINTABLE.sub(lambda letter: f"\\u{ord(letter.group()):04x}", text))
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:  # rich would end the process here, before files are closed
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+
+    return Plain(highlight=False, markup=False)
 
 
 def note(message: str) -> None:
     """Print a line for people on standard error, away from what is piped; a terminal wraps it between words."""
+    message = shown(message)
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         message = textwrap.fill(message, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
@@ -56,7 +80,7 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
     """Show progress on a terminal, nothing otherwise. Yields a function that sets how much is done.
 
     >>> with progress("replaying", total=4) as done:  # doctest: +SKIP
@@ -70,4 +94,4 @@ def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
-        yield lambda completed: bar.update(task, completed=completed)
+        yield lambda with_proxies: bar.update(task, with_proxies=with_proxies)

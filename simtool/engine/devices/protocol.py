@@ -94,6 +94,9 @@ class Device(Protocol):
     def wait(self, event: Event) -> None:
         """Block until that work is done."""
 
+    def find_unsound(self) -> None:
+        """After a verdict that is not sound: raise DeviceError naming the first layer that gives NaN or Inf."""
+
     def timings(self) -> list[WorkTiming]:
         """Return the timings of work known to be done since the last call, in order; never blocks."""
 

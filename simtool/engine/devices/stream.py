@@ -122,6 +122,11 @@ class StreamDevice:
         if work is not None:
             work.end.synchronize()
 
+    def find_unsound(self) -> None:
+        """Let the runner look, once the device is idle; it raises DeviceError."""
+        torch.accelerator.synchronize()
+        self._runner.find_unsound()
+
     def timings(self) -> list[WorkTiming]:
         """Return the timings of the works whose end has passed; takes a new anchor when the streams are idle."""
         finished = [work for work in self._running.values() if work.end.query()]

@@ -106,6 +106,10 @@ class TimedDevice:
         """Let the clock run to the end of that work."""
         self.now_ns.advance_to(self._timings[event.index].end_ns)
 
+    def find_unsound(self) -> None:
+        """Let the runner look; it raises DeviceError."""
+        self._runner.find_unsound()
+
     def timings(self) -> list[WorkTiming]:
         """Return what has been enqueued since the last call and is over by now."""
         now_ns, first = self.now_ns(), self._reported

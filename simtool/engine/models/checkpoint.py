@@ -25,20 +25,23 @@ from simtool.errors import CheckpointError
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 NAMED_AT_MOST = 8
+#: Weights in other formats need scales that are not read here.
+_FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 def load_target(path: Path, dtype: torch.dtype, device: str = "cpu") -> TargetModel:
     """A Qwen3 target from its folder, in ``dtype``, ready to run (no gradients). Raises CheckpointError."""
     config = target_config(Fields(str(path / "config.json"), read_json(path / "config.json")))
     config = replace(config, eos_token_ids=_stop_tokens(path) or config.eos_token_ids)
-    with torch.device("meta"):
-        model = TargetModel(config)
-    names = {f"model.{name}" if not name.startswith("lm_head.") else name: name for name, _ in _shapes(model)}
-    ignored: set[str] = set()
-    if config.tied_embeddings:  # some folders repeat the tied head; the embedding is the one that counts
-        names.pop("lm_head.weight", None)
-        ignored.add("lm_head.weight")
     with TensorFiles(path) as files:
+        _check_layers(files, config.layers)
+        with torch.device("meta"):
+            model = TargetModel(config)
+        names = {f"model.{name}" if not name.startswith("lm_head.") else name: name for name, _ in _shapes(model)}
+        ignored: set[str] = set()
+        if config.tied_embeddings:  # some folders repeat the tied head; the embedding is the one that counts
+            names.pop("lm_head.weight", None)
+            ignored.add("lm_head.weight")
         _assign(model, files, names, ignored, dtype, device)
     if config.tied_embeddings:
         model.lm_head.weight = model.embed_tokens.weight
@@ -50,6 +53,7 @@ def load_draft(path: Path, target: TargetModel, dtype: torch.dtype, device: str 
     with TensorFiles(path) as files:
         fields = Fields(str(path / "config.json"), read_json(path / "config.json"))
         config = draft_config(fields, target.config, files.names)
+        _check_layers(files, config.layers)
         with torch.device("meta"):
             model = DraftModel(config, target)
         # vocabulary maps say nothing where the draft vocabulary is the full one
@@ -87,6 +91,10 @@ class TensorFiles:
         """The shape of a tensor, without reading it."""
         return tuple(self._handles[name].get_slice(name).get_shape())
 
+    def dtype(self, name: str) -> str:
+        """The dtype of a tensor as the format names it, such as BF16, without reading it."""
+        return str(self._handles[name].get_slice(name).get_dtype())
+
     def tensor(self, name: str) -> Tensor:
         """A tensor as stored, on the CPU."""
         loaded: Tensor = self._handles[name].get_tensor(name)
@@ -109,6 +117,19 @@ class TensorFiles:
                 "the folder (other weight formats are not read)"
             )
         return [self.folder / name for name in names]
+
+
+def _check_layers(files: TensorFiles, layers: int) -> None:
+    """Every layer has tensors of its own, so more layers than tensors need not be built to be refused."""
+    if layers > len(files.names):
+        raise CheckpointError(
+            f"{files.folder}: num_hidden_layers is {layers}, and there are {len(files.names)} tensors in all: config "
+            "and weights must belong together"
+        )
+
+
+def _is_odd(files: TensorFiles, name: str) -> bool:
+    return files.dtype(name) not in _FLOATS
 
 
 def _stop_tokens(folder: Path) -> tuple[int, ...]:
@@ -143,12 +164,17 @@ def _assign(
     ]
     if wrong:
         problems.append(f"wrong shapes {_listed(wrong)}")
+    if odd := [f"{name} of {files.dtype(name)}" for name in names if name in files.names and _is_odd(files, name)]:
+        problems.append(f"weights that are not plain numbers ({', '.join(_FLOATS)}): {_listed(odd)}")
     if problems:
         raise CheckpointError(
             f"{files.folder}: tensors do not fit config.json: {'; '.join(problems)}: config and weights must "
             "belong together"
         )
     loaded = {ours: files.tensor(name).to(device=device, dtype=dtype) for name, ours in names.items()}
+    for name, ours in names.items():
+        if not bool(loaded[ours].isfinite().all()):
+            raise CheckpointError(f"{files.folder}: {name} holds NaN or Inf as {dtype}: fetch the file again")
     model.load_state_dict(loaded, strict=False, assign=True)
 
 

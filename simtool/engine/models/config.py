@@ -16,6 +16,9 @@ from simtool.errors import CheckpointError
 
 Json = Mapping[str, Any]
 
+#: Far beyond any model, and small enough that the product of two still counts elements in 64 bits.
+_MOST = 1 << 31
+
 
 @dataclass(frozen=True)
 class Fields:
@@ -28,8 +31,18 @@ class Fields:
         """A whole number, not negative."""
         value = self.data.get(key)
         value = default if value is None else value
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected a whole number: add or mend the key")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _MOST:
+            raise CheckpointError(
+                f"{self.source}: {key} is {value!r:.80}, expected a whole number from 0 to {_MOST - 1}: add or mend "
+                "the key"
+            )
+        return value
+
+    def size(self, key: str, default: int | None = None) -> int:
+        """A whole number above 0."""
+        value = self.integer(key, default)
+        if value < 1:
+            raise CheckpointError(f"{self.source}: {key} is {value}, expected 1 or more: mend the key")
         return value
 
     def flag(self, key: str, default: bool) -> bool:
@@ -41,11 +54,11 @@ class Fields:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """Any number, as a float."""
+        """A number above 0, as a float."""
         value = self.data.get(key)
         value = default if value is None else value
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected a number: mend the key")
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < _MOST:
+            raise CheckpointError(f"{self.source}: {key} is {value!r:.80}, expected a number above 0: mend the key")
         return float(value)
 
     def integers(self, key: str) -> tuple[int, ...] | None:
@@ -54,9 +67,19 @@ class Fields:
         if value is None:
             return None
         items = [value] if isinstance(value, int) else value
-        if not isinstance(items, list) or not all(type(item) is int for item in items):
-            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected a list of whole numbers: mend the key")
+        if not isinstance(items, list) or not all(type(item) is int and abs(item) < _MOST for item in items):
+            raise CheckpointError(
+                f"{self.source}: {key} is {value!r:.80}, expected a list of whole numbers: mend the key"
+            )
         return tuple(items)
+
+    def text(self, key: str, default: str) -> str:
+        """A text."""
+        value = self.data.get(key)
+        value = default if value is None else value
+        if not isinstance(value, str):
+            raise CheckpointError(f"{self.source}: {key} is {value!r:.80}, expected a text: mend the key")
+        return value
 
     def nested(self, key: str) -> Fields | None:
         """An object inside the config, or None when absent."""
@@ -64,7 +87,7 @@ class Fields:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise CheckpointError(f"{self.source}: {key} is {value!r}, expected an object: mend the key")
+            raise CheckpointError(f"{self.source}: {key} is {value!r:.80}, expected an object: mend the key")
         return Fields(f"{self.source} {key}", value)
 
 
@@ -90,7 +113,7 @@ def draft_config(fields: Fields, target: TargetConfig, tensors: Collection[str])
     """
     if fields.data.get("speculators_model_type") is not None:
         config = _speculators(fields, target, tensors)
-    elif fields.nested("dflash_config") is not None or "DFlashDraftModel" in (fields.data.get("architectures") or []):
+    elif fields.nested("dflash_config") is not None or _is_dflash(fields):
         config = _zlab(fields, target)
     elif fields.integers("target_layer_ids") is not None:
         config = _deepspec(fields, tensors)
@@ -103,10 +126,15 @@ def draft_config(fields: Fields, target: TargetConfig, tensors: Collection[str])
     return config
 
 
+def _is_dflash(fields: Fields) -> bool:
+    names = fields.data.get("architectures")
+    return isinstance(names, list) and "DFlashDraftModel" in names
+
+
 def _decoder_sizes(fields: Fields) -> dict[str, Any]:
     """What target and drafter configs have in common."""
-    if fields.data.get("hidden_act", "silu") != "silu":
-        raise CheckpointError(f"{fields.source}: hidden_act is {fields.data['hidden_act']!r}, expected 'silu'")
+    if fields.text("hidden_act", "silu") != "silu":
+        raise CheckpointError(f"{fields.source}: hidden_act is {fields.data['hidden_act']!r:.80}, expected 'silu'")
     if fields.flag("use_sliding_window", False):
         raise CheckpointError(f"{fields.source}: use_sliding_window is true, expected full attention in every layer")
     heads = fields.integer("num_attention_heads")
@@ -116,25 +144,39 @@ def _decoder_sizes(fields: Fields) -> dict[str, Any]:
             f"{fields.source}: {heads} attention heads over {kv_heads} kv heads, expected a whole multiple"
         )
     return {
-        "vocab_size": fields.integer("vocab_size"),
-        "hidden_size": fields.integer("hidden_size"),
-        "intermediate_size": fields.integer("intermediate_size"),
-        "layers": fields.integer("num_hidden_layers"),
+        "vocab_size": fields.size("vocab_size"),
+        "hidden_size": fields.size("hidden_size"),
+        "intermediate_size": fields.size("intermediate_size"),
+        "layers": fields.size("num_hidden_layers"),
         "heads": heads,
         "kv_heads": kv_heads,
-        "head_dim": fields.integer("head_dim", 128),  # Qwen3's own default
+        "head_dim": _head_dim(fields),
         "rope_theta": _rope_theta(fields),
-        "eps": fields.number("rms_norm_eps", 1e-6),
-        "max_positions": fields.integer("max_position_embeddings", 32_768),
+        "eps": _epsilon(fields),
+        "max_positions": fields.size("max_position_embeddings", 32_768),
         "attention_bias": fields.flag("attention_bias", False),
     }
+
+
+def _head_dim(fields: Fields) -> int:
+    size = fields.size("head_dim", 128)  # Qwen3's own default
+    if size % 2:
+        raise CheckpointError(f"{fields.source}: head_dim is {size}, expected an even number: it is rotated by halves")
+    return size
+
+
+def _epsilon(fields: Fields) -> float:
+    value = fields.number("rms_norm_eps", 1e-6)
+    if value >= 1:
+        raise CheckpointError(f"{fields.source}: rms_norm_eps is {value:g}, expected above 0 and below 1: mend the key")
+    return value
 
 
 def _rope_theta(fields: Fields) -> float:
     """The rotary base, from rope_parameters or the older rope_theta; scaled rotary embeddings are refused."""
     for key in ("rope_parameters", "rope_scaling"):
         rope = fields.nested(key)
-        kind = rope and (rope.data.get("rope_type") or rope.data.get("type") or "default")
+        kind = rope and rope.text("rope_type", rope.text("type", "default"))
         if kind not in (None, "default"):
             raise CheckpointError(f"{fields.source}: {key} asks for {kind!r}, expected the default rotary embedding")
         if rope is not None and rope.data.get("rope_theta") is not None:
@@ -145,7 +187,7 @@ def _rope_theta(fields: Fields) -> float:
 def _heads(fields: Fields, tensors: Collection[str]) -> dict[str, Any]:
     """Markov and confidence fields of the DeepSpec and speculators formats."""
     rank = fields.integer("markov_rank", 0)
-    kind = fields.data.get("markov_head_type") or "vanilla"
+    kind = fields.text("markov_head_type", "vanilla") or "vanilla"
     if kind not in MARKOV_TYPES:
         raise CheckpointError(
             f"{fields.source}: markov_head_type is {kind!r}, expected one of {', '.join(MARKOV_TYPES)}"

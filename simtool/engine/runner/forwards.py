@@ -40,6 +40,11 @@ class TargetForward:
         logits, taps = self._run(rows)
         return logits, taps
 
+    def eagerly(self, rows: Rows) -> tuple[Tensor, Tensor]:
+        """The same without a graph."""
+        logits, taps = self._run.eager(rows)
+        return logits, taps
+
     def capture(self, capture: Capture, buckets: tuple[int, ...]) -> None:
         """Capture at each number of rows, over tables as wide as a whole context."""
         longest = self._pages * self.cache.block_size
@@ -78,6 +83,11 @@ class DraftForward:
     def __call__(self, rows: Rows) -> Tensor:
         """Hidden states [R, H] of R block rows."""
         (hidden,) = self._run(rows)
+        return hidden
+
+    def eagerly(self, rows: Rows) -> Tensor:
+        """The same without a graph."""
+        (hidden,) = self._run.eager(rows)
         return hidden
 
     def capture(self, capture: Capture, buckets: tuple[int, ...]) -> None:

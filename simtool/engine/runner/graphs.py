@@ -71,7 +71,7 @@ class BucketedForward:
     """One forward: a replayed graph where a bucket holds the batch, else `eager`."""
 
     def __init__(self, eager: Callable[[Rows], Outputs]) -> None:
-        self._eager = eager
+        self.eager = eager
         self._buckets: tuple[int, ...] = ()
         self._captured: dict[int, _Captured] = {}
 
@@ -98,7 +98,7 @@ class BucketedForward:
         """Run the forward; outputs have one line a row of the batch."""
         bucket = pick_bucket(self._buckets, rows.sequences)
         if bucket is None:
-            return self._eager(rows)
+            return self.eager(rows)
         captured = self._captured[bucket]
         pad_into(captured.rows, rows, self._spare)
         captured.graph.replay()

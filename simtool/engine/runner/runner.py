@@ -11,17 +11,18 @@ Inputs (int64):
     write_context       context_rows, context_slots, context_positions [A]
     build_prefill       prefill_{ids,positions,slot_mapping} [T], prefill_cu_rows [B + 1], sample_keys [B]
 Outputs: draft_tokens, confidence, draft_prob [B, N]; confidence_logits [B, N] (with a confidence head);
-    tokens [B, N + 1] (prefill: [B, 1]); accepted [B]; verify_margin, as tokens: the logits gap of each (greedy only).
+    tokens [B, N + 1] (prefill: [B, 1]); accepted [B]; sound [B], false where NaN or Inf took part;
+    verify_margin, as tokens: the logits gap of each (greedy only).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
 from simtool.engine.models.checkpoint import load_draft, load_target
@@ -30,6 +31,7 @@ from simtool.engine.models.heads import probability_of
 from simtool.engine.models.target import TargetModel
 from simtool.engine.runner import fused_cpu_layers as cpu_layers
 from simtool.engine.runner.attention import Kernels, PlainKernels, PromptAttention
+from simtool.engine.runner.first_unsound import FirstUnsound
 from simtool.engine.runner.forwards import DraftForward, TargetForward
 from simtool.engine.runner.graphs import Capture, DeviceCapture
 from simtool.engine.runner.npu import attention as npu_attention
@@ -69,6 +71,7 @@ class Runner:
         self._host: dict[str, Tensor] = {}
         self._outputs: dict[str, Tensor] = {}
         self._kept: dict[str, Tensor] = {}
+        self._again: Callable[[], None] = self.prefill
         if capture is not None:
             with torch.inference_mode():
                 self._draft_forward.capture(capture, self.info.graphs.draft)
@@ -105,6 +108,17 @@ class Runner:
         else:
             self._target_forward.rebind(self._host_in("validate_kv_lens").tolist())
 
+    @torch.inference_mode()
+    def find_unsound(self) -> None:
+        """Run the latest verdict's forwards again; raises DeviceError naming the first layer that gives NaN or Inf."""
+        models: dict[str, nn.Module] = {"drafter": self._draft, "target": self._target}
+        with FirstUnsound(models) as first:
+            self._again()
+        raise DeviceError(
+            f"{first.name or 'the logits, though no layer when run again'}: gives NaN or Inf, so its tokens would mean "
+            "nothing; mend the weights, or take a wider --dtype"
+        )
+
     def draft(self) -> None:
         """One non-causal forward over the block rows; keeps the rows that make drafts."""
         hidden = self._draft_forward(self._block_rows())
@@ -125,6 +139,7 @@ class Runner:
         self._outputs.update(draft_tokens=block.tokens, draft_prob=chances, confidence=chances)
         if logits is not None:
             self._outputs.update(confidence_logits=logits, confidence=self._wide(logits).sigmoid())
+        self._kept["sound"] = (chances.isfinite() & self.output("confidence").isfinite()).all(1)
 
     def fill_dense(self) -> None:
         """Drafted tokens into the rows behind each anchor; every sequence has N + 1 rows."""
@@ -143,10 +158,11 @@ class Runner:
         """Which drafts stand, and the target's own next token."""
         logits, cu_rows, drafts = self._kept_one("logits"), self._in("validate_cu_rows"), self.output("draft_tokens")
         if self._sampling.greedy:
-            self._give(verify_greedy(logits, cu_rows, drafts))
-            return
-        dice = self._dice(self._in("context_lens"))
-        self._give(verify_sampled(logits, cu_rows, drafts, self._kept_one("proposal"), self._sampling, dice))
+            verdict = verify_greedy(logits, cu_rows, drafts)
+        else:
+            dice = self._dice(self._in("context_lens"))
+            verdict = verify_sampled(logits, cu_rows, drafts, self._kept_one("proposal"), self._sampling, dice)
+        self._give(verdict._replace(sound=verdict.sound & self._kept_one("sound")), self._again_decode)
 
     def prefill(self) -> None:
         """The target forward over whole prompts and the token after each; keeps the taps of all T rows."""
@@ -156,7 +172,7 @@ class Runner:
         hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
         last = self._in("prefill_cu_rows")[1:] - 1
         dice = None if self._sampling.greedy else self._dice(positions[last])
-        self._give(first_tokens(self._target.logits(hidden[last]), self._sampling, dice))
+        self._give(first_tokens(self._target.logits(hidden[last]), self._sampling, dice), self.prefill)
 
     def context_kv(self) -> None:
         """Taps of accepted rows into the drafter's context, at their positions in their slots."""
@@ -165,6 +181,12 @@ class Runner:
         mapping = self._draft_forward.places(self._in("context_slots"), positions)
         for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
             self._draft_forward.context.write(layer, mapping, keys, values)
+
+    def _again_decode(self) -> None:
+        hidden = self._draft_forward.eagerly(self._block_rows())
+        self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
+        self.sample()
+        self._target_forward.eagerly(self._validate_rows())
 
     def _block_rows(self) -> Rows:
         forward, width = self._draft_forward, self.info.block_width
@@ -202,8 +224,9 @@ class Runner:
     def _dice(self, anchors: Tensor) -> Dice:
         return Dice(self._sampling.seed, self._in("sample_keys"), anchors)
 
-    def _give(self, verdict: Verdict) -> None:
-        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted)
+    def _give(self, verdict: Verdict, again: Callable[[], None]) -> None:
+        self._again = again
+        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted, sound=verdict.sound)
         if verdict.margin is not None:
             self._outputs["verify_margin"] = verdict.margin
 

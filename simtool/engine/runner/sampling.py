@@ -45,11 +45,12 @@ class Verdict(NamedTuple):
     """tokens [B, N+1]: accepted drafts, then the target's own token, then zeros. accepted [B].
 
     margin [B, N+1], greedy only: gap between the two likeliest logits of the row that chose each of these tokens;
-    past the target's own token it means nothing.
+    past the target's own token it means nothing. sound [B]: whether every logit that had a say was a finite number.
     """
 
     tokens: Tensor
     accepted: Tensor
+    sound: Tensor
     margin: Tensor | None = None
 
 
@@ -72,8 +73,9 @@ def draw(weights: Tensor, uniform: Tensor) -> Tensor:
     cumulative = weights.cumsum(-1)
     total = cumulative[..., -1:].contiguous()
     found = torch.searchsorted(cumulative, uniform[..., None].to(weights.dtype) * total, right=True)
-    # where rounding lifts the threshold to the total, take the last token that has any weight
-    return torch.minimum(found, torch.searchsorted(cumulative, total)).squeeze(-1)
+    # where rounding lifts the threshold to the total, take the last token that has any weight; NaN has no place at all
+    found = torch.minimum(found, torch.searchsorted(cumulative, total)).clamp(max=weights.shape[-1] - 1)
+    return found.squeeze(-1)
 
 
 class DraftPicker:
@@ -122,7 +124,8 @@ def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verd
     chosen = greedy(logits)
     tokens = chosen[rows]
     accepted = _leading(draft_tokens == tokens[:, :drafts], prefixes)
-    return Verdict(_until(tokens, accepted), accepted, gaps(logits, chosen)[rows])
+    margin = gaps(logits, chosen)[rows]
+    return Verdict(_until(tokens, accepted), accepted, margin.isfinite().all(1), margin)
 
 
 def verify_sampled(
@@ -148,16 +151,18 @@ def verify_sampled(
     uniform = dice.uniform(Purpose.TOKEN, drafts + 1).gather(1, accepted[:, None]).squeeze(1)
     token = draw(torch.where(refused[:, None], left, own), uniform)
     tokens = functional.pad(draft_tokens, (0, 1)).scatter(1, accepted[:, None], token[:, None])
-    return Verdict(_until(tokens, accepted), accepted)
+    return Verdict(_until(tokens, accepted), accepted, _sound(chances)[rows].all(1))
 
 
 def first_tokens(logits: Tensor, config: SamplingConfig, dice: Dice | None) -> Verdict:
     """The token after each prompt from its last row's logits [B, V]: tokens [B, 1], accepted 0."""
     if dice is None:
         tokens = greedy(logits)
-        return Verdict(tokens[:, None], torch.zeros_like(tokens), gaps(logits, tokens)[:, None])
-    tokens = draw(probabilities(logits, config), dice.uniform(Purpose.TOKEN, 1).squeeze(1))
-    return Verdict(tokens[:, None], torch.zeros_like(tokens))
+        margin = gaps(logits, tokens)
+        return Verdict(tokens[:, None], torch.zeros_like(tokens), margin.isfinite(), margin[:, None])
+    chances = probabilities(logits, config)
+    tokens = draw(chances, dice.uniform(Purpose.TOKEN, 1).squeeze(1))
+    return Verdict(tokens[:, None], torch.zeros_like(tokens), _sound(chances))
 
 
 def gaps(logits: Tensor, chosen: Tensor) -> Tensor:
@@ -168,6 +173,11 @@ def gaps(logits: Tensor, chosen: Tensor) -> Tensor:
     best = logits.gather(-1, chosen[..., None])
     second = logits.scatter(-1, chosen[..., None], -torch.inf).amax(-1, keepdim=True)
     return (_wide(best) - _wide(second)).squeeze(-1)
+
+
+def _sound(chances: Tensor) -> Tensor:
+    """Whether a row of logits was finite, told by its softmax, which one NaN or Inf spoils whole: [..., V] -> [...]."""
+    return chances[..., 0].isfinite()
 
 
 def _leading(good: Tensor, prefixes: Tensor) -> Tensor:

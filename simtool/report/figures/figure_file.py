@@ -6,8 +6,9 @@ from pathlib import Path
 
 import plotly.graph_objects as go
 
+from simtool.files.writing import write_text
+
 
 def save_figure(figure: go.Figure, path: Path) -> None:
     """Write a figure as an HTML file that needs nothing from outside."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(figure.to_html(include_plotlyjs=True, config={"displayModeBar": False}))
+    write_text(path, figure.to_html(include_plotlyjs=True, config={"displayModeBar": False}))

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from simtool.files.names import shown
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -44,7 +46,8 @@ class TextTable:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, numbers_from: int = 1) -> TextTable:
     """Build a table; columns from `numbers_from` on are right-aligned."""
-    return TextTable(title, tuple(columns), tuple(map(tuple, rows)), numbers_from)
+    cells = tuple(tuple(map(shown, row)) for row in rows)
+    return TextTable(shown(title), tuple(map(shown, columns)), cells, numbers_from)
 
 
 def laid_out(whole: TextTable, width: int) -> list[TextTable]:

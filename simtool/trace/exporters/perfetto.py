@@ -9,15 +9,16 @@ from __future__ import annotations
 import gzip
 import heapq
 import json
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from io import BufferedWriter, TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import polars as pl
 
 from simtool.errors import TraceError
+from simtool.files.writing import whole_file
 from simtool.step.ops import Lane
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_US
@@ -37,13 +38,12 @@ def export_perfetto(trace: Trace, path: Path, *, force: bool = False) -> int:
     Its folder is made where there is none. Raises TraceError when the file is there already (without `force`) or the
     trace has no event.
     """
-    if path.exists() and not force:
+    if path.is_file() and not force:
         raise TraceError(f"{path}: is there already; choose another name, or overwrite it with --force")
     if trace.table("events").is_empty() and trace.table("steps").is_empty():
         raise TraceError(f"{trace.path}: has neither events nor steps; there is nothing to export")
     origin_ns = _origin_ns(trace)
-    opener = gzip.open if path.suffix == ".gz" else open
-    with _whole(path) as temporary, opener(temporary, "wt", encoding="utf-8") as file:
+    with whole_file(path) as raw, _text(path, raw) as file:
         count = 0
         file.write(f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(_about(trace, origin_ns))}, "traceEvents": [')
         for chunk in _chunks(trace_events(trace, origin_ns)):
@@ -55,17 +55,15 @@ def export_perfetto(trace: Trace, path: Path, *, force: bool = False) -> int:
 
 
 @contextmanager
-def _whole(path: Path) -> Iterator[Path]:
-    """Give another name to write to; the file gets its own once it is whole, and nothing is left of half a file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error  # of the file that was asked for
-    finally:
-        temporary.unlink(missing_ok=True)
+def _text(path: Path, raw: BufferedWriter) -> Iterator[TextIO]:
+    """The file as text, compressed where its name says so; `raw` stays open."""
+    packed = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") if path.suffix == ".gz" else raw
+    text = TextIOWrapper(packed, encoding="utf-8")
+    yield text
+    text.flush()
+    text.detach()
+    if packed is not raw:
+        packed.close()
 
 
 def trace_events(trace: Trace, origin_ns: int) -> Iterator[Event]:

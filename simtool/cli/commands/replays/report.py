@@ -7,6 +7,7 @@ from pathlib import Path
 from simtool.cli.commands.replays.compare import Baseline, open_all
 from simtool.cli.options import ForceFlag, JsonFlag, OutPath, Traces, check_output, command_line
 from simtool.cli.shared import console
+from simtool.files.writing import write_text
 
 
 def report(
@@ -26,13 +27,12 @@ def report(
 
     with console.progress("reporting", total=STAGES) as done:
         page = build_page(opened, command_line(), baseline, done)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(render(page))
+    write_text(target, render(page))
     if json:
         console.emit_json(
             {"report": str(target), "answer": [text for text, _ in page.headlines], "caveats": list(page.caveats)}
         )
     else:
         for headline, _ in page.headlines:
-            print(headline)
-        print(f"wrote {target}")
+            console.line(headline)
+        console.line(f"wrote {target}")

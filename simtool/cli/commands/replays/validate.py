@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, check_output, command_line
-from simtool.cli.shared import console
+from simtool.cli.shared import console, live
 from simtool.errors import UsageError
+from simtool.files.writing import write_text
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
 
 if TYPE_CHECKING:
@@ -57,41 +58,40 @@ def validate(
     placements = [resolve_placement(name) for name in policy or PULL_REQUEST_ARMS]
     if len({placement.name for placement in placements}) < len(placements):
         raise UsageError("a placement was given twice; give each once")
+    if report is not None:
+        check_output(report, force=force)
     check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
     if report is not None:
         check_output(report, force=force)
+    models = live.choose_models(target, draft, algorithm, sl)
+    from simtool.cli.commands.traces.fill import complete_outcomes
     from simtool.cli.shared import campaign
     from simtool.engine.devices.spec import SamplingConfig
-    from simtool.engine.models.shipped import choose_models
-    from simtool.engine.outcomes.complete import complete_outcomes
-    from simtool.engine.prompts.source import PromptSource, describe_prompts
-    from simtool.engine.serving.opening import SessionSettings, open_session
-    from simtool.engine.serving.predictor import controller_settings
 
-    models = choose_models(target, draft, algorithm, sl)
     sampling = SamplingConfig(seed=seed)
     seeds = {"live": seed + 1} if tokens_only else {"fit": seed, "live": seed + 1}
-    prompts = {use: PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()}
+    prompts = {
+        use: live.PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()
+    }
     served = [prompt for each in prompts.values() for prompt in each]
     slots = concurrency * len(placements) * len(prompts)  # all arms on all sets of prompts take turns on one device
-    room = SessionSettings(models=models, device=device, concurrency=slots, dtype=dtype, sampling=sampling)
-    with open_session(room, served, console.note) as session:
+    with live.open_session(device, models, slots, served, dtype=dtype, sampling=sampling, kv=(None, 16)) as session:
         campaign.make_room(out, force=force)
-        controller = controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0, console.note)
-        console.note(f"to judge on: {describe_prompts(prompts['live'])}")
+        controller = live.controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0)
+        console.note(f"to judge on: {live.shapes(prompts['live'])}")
         runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]
-    complete_outcomes(source, models.target, models.draft, say=console.note, progress=console.progress)
+    complete_outcomes(source, models.target, models.draft)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
     command = command_line()
     document = outcome.document(command)
-    (out / "validation.json").write_text(json_format.dumps(document, indent=2) + "\n")
+    write_text(out / "validation.json", json_format.dumps(document, indent=2) + "\n")
+    if report is not None:  # files first: whoever reads what is printed may stop reading
+        _write_report(outcome, report, command)
     if json:
         console.emit_json(document)
     else:
         _present(outcome)
-    if report is not None:
-        _write_report(outcome, report, command)
     if outcome.fidelity.faults:
         raise typer.Exit(FINDING)
 
@@ -113,6 +113,5 @@ def _write_report(outcome: Validation, path: Path, command: str) -> None:
 
     traces = [trace for arm in outcome.live.values() for trace in arm]
     page = build_page([*traces, *outcome.replayed.values()], command)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(page))
+    write_text(path, render(page))
     console.note(f"report written to {path}")

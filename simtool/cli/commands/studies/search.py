@@ -12,6 +12,7 @@ import typer
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
+from simtool.files.writing import write_text
 
 if TYPE_CHECKING:
     from simtool.study.search import OrderCandidates, SearchResult
@@ -60,11 +61,11 @@ def search(
         for index, setting in enumerate(settings):
             progress = _after(index * len(tried.placements), done)
             results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))
+    if save is not None:  # files first: whoever reads what is printed may stop reading
+        _save(results, save)
     _print(tried, results, study.basis(settings), json=json)
     for result in results:
         study.warn(result.caveats, f"concurrency {result.concurrency}")
-    if save is not None:
-        _save(results, save)
 
 
 def _after(before: int, done: Callable[[int], None]) -> Callable[[int], None]:
@@ -97,7 +98,7 @@ def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, j
                 f"{each.tokens_per_s:.0f}",
                 format_ns(each.step_ns),
                 _percent(each.gain.ratio),
-                each.gain.interval,
+                f"{_percent(each.gain.low)} to {_percent(each.gain.high)}",
                 each.why,
             )
             for each in result.best
@@ -110,9 +111,7 @@ def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, j
 
 
 def _as_json(tried: OrderCandidates, result: SearchResult, basis: str) -> dict[str, object]:
-    best = [
-        {**asdict(each), "gain": each.gain.to_dict(), "placement": each.placement.to_dict()} for each in result.best
-    ]
+    best = [{**asdict(each), "placement": each.placement.to_dict()} for each in result.best]
     return {
         "origin": "replayed",
         "basis": f"{basis}; {_CHOSEN}",
@@ -129,10 +128,9 @@ def _as_json(tried: OrderCandidates, result: SearchResult, basis: str) -> dict[s
 def _save(results: list[SearchResult], folder: Path) -> None:
     from simtool.step.order_search import to_toml
 
-    folder.mkdir(parents=True, exist_ok=True)
     for placement in {each.placement.name: each.placement for result in results for each in result.best}.values():
         path = folder / f"{placement.name}.toml"
-        path.write_text(to_toml(placement))
+        write_text(path, to_toml(placement))
         console.note(f"placement written to {path}; run it live: simtool record --policy {path}")
 
 

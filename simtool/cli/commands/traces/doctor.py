@@ -23,6 +23,6 @@ def doctor(json: JsonFlag = False) -> None:
         width = max(len(check.name) for check in checks)
         for check in checks:
             remedy = f"\n{'':{width + 9}}mend: {check.remedy}" if check.remedy else ""
-            print(f"{check.name:{width}}  {_MARKS[check.status]}{check.found}{remedy}")
+            console.line(f"{check.name:{width}}  {_MARKS[check.status]}{check.found}{remedy}")
     if any(check.status == BROKEN for check in checks):
         raise typer.Exit(FINDING)

@@ -9,6 +9,7 @@ import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, OutPath, check_output
 from simtool.cli.shared import console
+from simtool.cli.shared.opening import open_sound
 
 
 def export(
@@ -20,11 +21,10 @@ def export(
     """Write Chrome trace JSON (compressed when --out ends in .gz): open it in ui.perfetto.dev."""
     target = out if out is not None else Path(f"{trace.resolve().name}.perfetto.json")
     check_output(target, force=force)
-    from simtool.trace.checks.sound import open_sound
     from simtool.trace.exporters.perfetto import export_perfetto
 
     count = export_perfetto(open_sound(trace), target, force=force)
     if json:
         console.emit_json({"file": str(target), "trace_events": count})
     else:
-        print(f"wrote {target}: {count:,} trace events; open it in https://ui.perfetto.dev")
+        console.line(f"wrote {target}: {count:,} trace events; open it in https://ui.perfetto.dev")

@@ -67,13 +67,13 @@ def _print(trace: Trace) -> None:
     rows = ", ".join(
         f"{trace.table(name).height:,} {name}" for name in ("events", "requests") if trace.table(name).height
     )
-    print(f"{trace.manifest.engine}: {rows or 'nothing'}")
+    console.line(f"{trace.manifest.engine}: {rows or 'nothing'}")
     for heading in ("host_thread", "lanes", "steps", "overlapping_events", "device_work_without_launch", "dropped"):
         for line in _lines(details.get(heading)):
-            print(f"  {heading.replace('_', ' ')}: {line}")
+            console.line(f"  {heading.replace('_', ' ')}: {line}")
     for warning in trace.manifest.warnings:
-        print(f"warning: {warning}")
-    print(f"wrote {trace.path}")
+        console.line(f"warning: {warning}")
+    console.line(f"wrote {trace.path}")
 
 
 def _lines(value: object) -> list[str]:

@@ -49,6 +49,10 @@ class Launch(NamedTuple):
     work: str
 
 
+class FindUnsound(NamedTuple):
+    """Command: say which layer is the first to give NaN or Inf. The answer is a failure."""
+
+
 class ReadBack(NamedTuple):
     """Command: put these outputs into the results memory, from `offset` on and at most `room` bytes."""
 
@@ -89,7 +93,7 @@ class Failed(NamedTuple):
     traceback: str
 
 
-Command = Upload | Launch | ReadBack | SwitchProfiler | Close
+Command = Upload | Launch | FindUnsound | ReadBack | SwitchProfiler | Close
 Report = Ready | Done | Failed
 
 

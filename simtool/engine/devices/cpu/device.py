@@ -27,6 +27,7 @@ from simtool.engine.devices.cpu.channel import (
     Done,
     Failed,
     Field,
+    FindUnsound,
     Launch,
     Ready,
     Report,
@@ -126,6 +127,10 @@ class CpuDevice:
         """
         while self._done <= event.index:
             self._receive()
+
+    def find_unsound(self) -> None:
+        """Let the device process look; its failure is the answer."""
+        self.wait(self._issue(FindUnsound(), Event(self._issued, 0, "verify", Lane.COMPUTE)))
 
     def timings(self) -> list[WorkTiming]:
         """Return the timings reported since the last call."""

@@ -20,6 +20,7 @@ from simtool.engine.devices.cpu.channel import (
     Done,
     Failed,
     Field,
+    FindUnsound,
     Launch,
     ReadBack,
     Ready,
@@ -106,6 +107,8 @@ def _work(runner: Runner, commands: Commands, reports: Reports, staging: SharedM
                 runner.put(inputs, inputs)
             case Launch():
                 runner.run(command.work)
+            case FindUnsound():
+                runner.find_unsound()
             case ReadBack():
                 fields = _read_back(runner, command, results)
             case SwitchProfiler(folder=Path() as folder):

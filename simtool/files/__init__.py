@@ -1,0 +1,1 @@
+"""Files that outsiders give and outputs that they keep: read with limits, written whole or not at all."""
