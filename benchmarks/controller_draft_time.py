@@ -19,8 +19,11 @@ from pathlib import Path
 
 from simtool.analysis.fidelity.fidelity import speed_of
 from simtool.analysis.metrics import Summary, summarise_trace
-from simtool.cli.shared import live
 from simtool.engine.devices.spec import SamplingConfig
+from simtool.engine.models.shipped import choose_models
+from simtool.engine.prompts.source import PromptSource
+from simtool.engine.serving.opening import SessionSettings, open_session
+from simtool.engine.serving.predictor import controller_settings
 from simtool.engine.serving.session import RunPlan
 from simtool.stats.student import mean_interval
 from simtool.step.placement import BUILT_IN
@@ -33,14 +36,14 @@ PLACEMENTS = ("this-step", "lag-overlap-late")
 
 def record(sl: int, draft_ms: float, repeats: int, folder: Path) -> dict[str, list[Summary]]:
     """Return each arm's summaries, a repetition each."""
-    models = live.choose_models(None, None, "dspark", sl)
-    prompts = live.PromptSource(32, 96, PROMPT_SEED).load(models.target)
+    models = choose_models(algorithm="dspark", sl=sl)
+    prompts = PromptSource(32, 96, PROMPT_SEED).load(models.target)
     told = {f"{name}, {how}": (name, ms) for name in PLACEMENTS for how, ms in (("0 ms", 0.0), ("told", draft_ms))}
     arms = {"static": ("static", 0.0), **told}
     slots, sampling = CONCURRENCY * len(arms), SamplingConfig(seed=0)
-    with live.open_session("cpu", models, slots, list(prompts), dtype="float32", sampling=sampling,
-                           kv=(None, 16)) as session:  # fmt: skip
-        controller = live.controller_settings(session, "live", 0.0, 0.0)
+    room = SessionSettings(models=models, concurrency=slots, sampling=sampling)
+    with open_session(room, prompts) as session:
+        controller = controller_settings(session, "live", 0.0, 0.0)
         plans = {
             name: RunPlan(prompts, BUILT_IN[placement], replace(controller, draft_ms=ms), PROMPT_SEED)
             for name, (placement, ms) in arms.items()

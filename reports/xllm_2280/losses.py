@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
 from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import Comparison
 from simtool.profile.whatif import with_changes
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Setting, arm_of, mean, run_cells

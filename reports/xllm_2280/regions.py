@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
 from simtool.step.placement import Placement

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simtool import __version__
 from simtool.calibrate.bootstrap import Resample, resamples
 from simtool.calibrate.idle_effects import shared_slope, told_apart, without
 from simtool.calibrate.observations import Observations, Table
@@ -24,6 +23,7 @@ from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
 from simtool.trace.trace import Trace
+from simtool.version import __version__
 
 #: For a trace that does not tell: on a CPU one device process runs all three lanes in order, elsewhere each lane is
 #: a stream of its own.

@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 
-from simtool import __version__
 from simtool.cli.options import BAD_USE
 from simtool.cli.registry import LazyCommands
 from simtool.errors import SimtoolError, Terminated
 from simtool.files.names import shown
+from simtool.version import __version__
 
 #: Exit statuses of a process that a signal ended, as shells count them; the first is also what typer makes of Ctrl-C.
 _INTERRUPTED = 128 + signal.SIGINT

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from simtool import __version__
 from simtool.errors import ProfileError
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
@@ -21,6 +20,7 @@ from simtool.step.cost_features import FEATURES
 from simtool.step.ops import CATALOGUE, Op
 from simtool.step.placement import PREFILL_ORDER
 from simtool.units import NS_PER_US
+from simtool.version import __version__
 
 KINDS = ("published", "derived", "assumed")
 _SMALL = "uploads and copies"

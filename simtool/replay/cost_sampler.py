@@ -1,5 +1,7 @@
 """Costs in whole ns: the profile's expectation, and when asked the noise that its fits left over.
 
+All prices of a step are reckoned at once. What grows with what ran just before is finished when the work begins.
+
 Noise is a block bootstrap with common random numbers. The draw is keyed by the seed and by the work itself (request
 and anchor), not by when or in which placement it runs, so that placements differ in their order and not in what
 they drew. One draw picks the same point of the recording for every op: a slow spell of the machine slows them together.
@@ -7,85 +9,95 @@ they drew. One draw picks the same point of the recording for every op: a slow s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Sequence
 
-from simtool.errors import ProfileError
-from simtool.profile.cost import Cost
-from simtool.profile.profile import HostCost, Profile, WorkCost
-from simtool.replay.caveats import Beyond
+import numpy as np
+from numpy.typing import NDArray
+
+from simtool.profile.profile import Profile
+from simtool.replay.caveats import Beyond, farthest
 from simtool.replay.keyed_rng import uniform
+from simtool.replay.price_list import PriceList
 from simtool.replay.scenario import NoiseMode
-from simtool.replay.step_planner import StepPlan
-from simtool.step.placement import BUILT_IN
+from simtool.replay.step_program import GAP, StepProgram, compile_step
+from simtool.step.ops import Op
 
-_NO_PAST: Mapping[str, float] = MappingProxyType({})
 _BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecutive ones of the recording
 
 
+class PricedStep:
+    """One step's prices. ns: whole, by the program's places; those that grow with the past are told by `grown`."""
+
+    __slots__ = ("_idle_slope", "_intercept", "_noise", "_sums", "ns", "program")
+
+    def __init__(self, stock: _Stock, sums: NDArray[np.float64], noise: NDArray[np.int64] | None) -> None:
+        self.program = stock.prices.program
+        self.ns = stock.prices.rounded(sums, noise)
+        self._intercept, self._idle_slope, self._sums = stock.intercept, stock.idle_slope, sums.tolist()
+        self._noise = stock.no_noise if noise is None else noise.tolist()
+
+    @property
+    def gap_ns(self) -> int:
+        """What the host's loop takes after the step."""
+        return self.ns[GAP]
+
+    def grown(self, place: int, idle: float) -> int:
+        """Return a price that grows with what ran just before; idle: that feature's value."""
+        line: float = self._intercept[place] + (self._sums[place] + self._idle_slope[place] * idle)
+        return max(0, round(line + self._noise[place]))
+
+
 class CostSampler:
-    """Costs of a step's parts, and a memory of what was priced outside the calibrated sizes."""
+    """Prices steps, and remembers what was priced outside the calibrated sizes."""
 
     def __init__(self, profile: Profile, noise: NoiseMode, seed: int) -> None:
         self.profile = profile
-        self._farthest: dict[tuple[str, str], Beyond] = {}
         self._noisy, self._seed = noise == "residual", seed
+        self._stocks: dict[tuple[str, bool], _Stock] = {}
 
-    def host(self, kind: str, name: str) -> HostCost:
-        """Return the costs of a host op; raises ProfileError when the profile has none."""
-        costs = self.profile.steps(kind).host
-        if name not in costs:
-            raise self._missing(kind, name)
-        return costs[name]
+    def price(
+        self, kind: str, ops: Sequence[Op], sizes: Sequence[float], key: tuple[str, int], *, pruned: bool
+    ) -> PricedStep:
+        """Return the prices of a step of one kind; raises ProfileError when the profile lacks one of its ops.
 
-    def work(self, kind: str, name: str, op: str) -> WorkCost:
-        """Return the costs of device work that `op` launches; raises ProfileError when the profile has none."""
-        costs = self.profile.steps(kind).device
-        if name not in costs:
-            raise self._missing(kind, op)
-        return costs[name]
+        sizes: in the order of the kind's features. key: names the step's work alike under every placement.
+        """
+        stock = self._stocks.get((kind, pruned))
+        if stock is None:
+            program = compile_step(kind, ops, self.profile, pruned=pruned)
+            stock = self._stocks[kind, pruned] = _Stock(PriceList(program, self.profile.name))
+        return PricedStep(stock, stock.sums(np.array(sizes, np.float64)), self._noise(stock, key))
 
-    def ns(self, name: str, cost: Cost, plan: StepPlan, past: Mapping[str, float] = _NO_PAST) -> int:
-        """Return a duration of `name` in this step, never below zero. past: features of what ran just before."""
-        return max(0, self.offset_ns(name, cost, plan, past))
-
-    def offset_ns(self, name: str, cost: Cost, plan: StepPlan, past: Mapping[str, float] = _NO_PAST) -> int:
-        """Return a distance in time, which may be negative."""
-        for feature in cost.outside(plan.features):
-            self._note(Beyond(name, feature, plan.features[feature], *cost.ranges[feature]))
-        return round(cost.predict({**plan.features, **past}) + self._residual(cost, plan.key))
+    @property
+    def programs(self) -> list[StepProgram]:
+        """The kinds of step that were priced, in order of their first."""
+        return [stock.prices.program for stock in self._stocks.values()]
 
     @property
     def extrapolated(self) -> tuple[Beyond, ...]:
         """What was priced outside the calibrated sizes, each at the size farthest out."""
-        return tuple(self._farthest.values())
+        return farthest(beyond for stock in self._stocks.values() for beyond in stock.prices.outside(*stock.extremes))
 
-    def _note(self, found: Beyond) -> None:
-        known = self._farthest.get((found.name, found.feature))
-        if known is None or found.excess > known.excess:
-            self._farthest[found.name, found.feature] = found
-
-    def _residual(self, cost: Cost, key: tuple[str, int]) -> int:
-        residuals = cost.residuals_ns
-        if not self._noisy or not residuals:
-            return 0
+    def _noise(self, stock: _Stock, key: tuple[str, int]) -> NDArray[np.int64] | None:
+        if not self._noisy:
+            return None
         request_id, anchor = key
         block, place = divmod(anchor, _BLOCK_TOKENS)
-        start = int(uniform(self._seed, request_id, block) * len(residuals))
-        return residuals[(start + place) % len(residuals)]
+        return stock.prices.noise(uniform(self._seed, request_id, block), place)
 
-    def _missing(self, kind: str, op: str) -> ProfileError:
-        if not self.profile.steps(kind).host:
-            return ProfileError(
-                f"profile {self.profile.name} has no host costs of {kind} steps: the recordings that it was fitted on "
-                f"hold no {kind} step with host events; take a profile of one that does (record or import it whole, "
-                "simtool calibrate, --profile)"
-            )
-        if kind == "prefill":
-            return ProfileError(
-                f"profile {self.profile.name} has no cost of {op!r} in a prefill step, which every placement runs; "
-                "pool a recording into it whose prefill steps have that event"
-            )
-        runs = [p.name for p in BUILT_IN.values() if any(op in str(slot).split("|") for slot in p.order)]
-        pool = f"pool a recording of {' or '.join(runs)} into it" if runs else "pool a recording that runs it into it"
-        return ProfileError(f"profile {self.profile.name} has no cost of {op!r} in a {kind} step; {pool}")
+
+class _Stock:
+    """A price list at hand: as lists what is looked up one by one, and the sizes that were priced so far."""
+
+    def __init__(self, prices: PriceList) -> None:
+        self.prices = prices
+        self.intercept: list[float] = prices.intercept.tolist()
+        self.idle_slope: list[float] = prices.idle_slope.tolist()
+        self.no_noise = [0] * len(self.intercept)
+        self.extremes = np.full(len(prices.features), np.inf), np.full(len(prices.features), -np.inf)
+
+    def sums(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        low, high = self.extremes
+        np.minimum(low, sizes, out=low)
+        np.maximum(high, sizes, out=high)
+        return self.prices.sums(sizes)

@@ -2,136 +2,156 @@
 
 The block drafted at an anchor depends on the anchor alone (greedy decoding), so the recorded outcome holds under
 every placement. Where the trace holds none, strict mode refuses and resample mode takes a near one and counts it.
+All of that follows from the trace and the requests, so it is settled once, in arrays, before the replay begins.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import polars as pl
+import numpy as np
+from numpy.typing import NDArray
 
 from simtool.errors import TraceError
+from simtool.replay.blocks import Blocks, Found, read_blocks
 from simtool.replay.scenario import OutcomeMode
+from simtool.replay.substitutes import Known, stand_ins
+from simtool.step.scheduler import Request
 from simtool.trace.trace import Trace
 
-_NEIGHBOURS = 8
-
 
 @dataclass(frozen=True)
-class Outcome:
-    """The block drafted at one anchor. confidence, draft_prob: [N]. match_run: 0..N; None: unknown."""
+class Outcomes:
+    """The outcome at every anchor that a request can visit; the anchor's place is `base[request] + anchor`.
 
-    confidence: Sequence[float]
-    draft_prob: Sequence[float] | None
-    match_run: int | None
+    base, visits: [requests]; visits: how many anchors a request has. block: [places], the row of `blocks` that is
+    drafted there. match_run: [places], 0..N. known: [places], whether there is an outcome; where not, the other arrays
+    tell nothing. substituted: [places], whether it is made up from near ones. remedy: for one that is not known.
+    """
 
-
-@dataclass(frozen=True)
-class _Request:
-    """One request's outcomes. rows: by anchor, the row of `table`; outcomes are made when asked for, they are many."""
-
-    table: pl.DataFrame
-    rows: Mapping[int, int]
-
-    def at(self, anchor: int) -> Outcome:
-        """The outcome at an anchor that is among the rows."""
-        return Outcome(*self.table.row(self.rows[anchor]))
+    blocks: Blocks
+    requests: Sequence[Request]
+    base: NDArray[np.int64]
+    visits: NDArray[np.int64]
+    block: NDArray[np.int32]
+    match_run: NDArray[np.int16]
+    known: NDArray[np.bool_]
+    substituted: NDArray[np.bool_]
+    remedy: _Remedy
 
     @cached_property
-    def known(self) -> list[int]:
-        """Anchors whose match run is known, in order."""
-        if not self.rows:
-            return []
-        runs = self.table["match_run"]
-        return [anchor for anchor, row in self.rows.items() if runs[row] is not None]
+    def complete(self) -> bool:
+        """Whether every anchor is known, so that no lookup can fail."""
+        return bool(self.known.all())
+
+    @cached_property
+    def any_substituted(self) -> bool:
+        """Whether any anchor is made up."""
+        return bool(self.substituted.any())
+
+    def paths(self, places: Sequence[int]) -> NDArray[np.float64]:
+        """Return the survival of each draft of the blocks at these places: [places, N]."""
+        return self.blocks.path[self.block[places]]
+
+    def missing(self, request: int, anchor: int) -> TraceError:
+        """Return the error that says that an anchor of a request (by index), which is visited, is not known."""
+        return self.remedy.error(self.requests[request].request_id, anchor)
 
 
-class Outcomes:
-    """Outcomes of a trace. `looked_up` and `substituted` count the anchors asked for and those made up for."""
+@dataclass(frozen=True)
+class _Remedy:
+    """sampled: the recording cannot be filled. some: requests of which some outcome is known."""
 
-    def __init__(self, trace: Trace, mode: OutcomeMode) -> None:
-        self._mode, self._source, self._drafts = mode, trace.path, trace.manifest.sl
-        self._sampled = bool(trace.manifest.sampling.get("temperature"))
-        self._requests = _read(trace)
-        self.looked_up = 0
-        self.substituted = 0
+    source: str
+    sampled: bool
+    some: frozenset[str]
 
-    def at(self, request_id: str, anchor: int, remaining: int) -> tuple[Outcome, int]:
-        """Return the outcome at an anchor and its match run; remaining: tokens that the request will still emit.
-
-        A match run that is unknown because the output ends inside the block counts as a full match: the recorded
-        tokens that were left all matched, and what lay beyond them is cut off anyway.
-        Raises TraceError in strict mode when the trace does not hold it.
-        """
-        self.looked_up += 1
-        found = self._requests.get(request_id, _Request(pl.DataFrame(), {}))
-        outcome = found.at(anchor) if anchor in found.rows else None
-        if outcome is not None and outcome.match_run is not None:
-            return outcome, outcome.match_run
-        if outcome is not None and remaining < self._drafts:
-            return outcome, self._drafts
-        if self._mode == "strict" or not found.known:
-            raise self._missing(request_id, anchor, known=bool(found.known))
-        self.substituted += 1
-        return _substitute(found, anchor, outcome)
-
-    @property
-    def substituted_share(self) -> float:
-        """Share of the anchors asked for that were made up for."""
-        return self.substituted / self.looked_up if self.looked_up else 0.0
-
-    def _missing(self, request_id: str, anchor: int, *, known: bool) -> TraceError:
-        fill = f"run `simtool fill {self._source}` or record with --outcomes full"
-        remedy = "a sampled recording cannot be filled" if self._sampled else fill
-        substitute = ", or replay with --outcomes resample" if known else ""
+    def error(self, request_id: str, anchor: int) -> TraceError:
+        fill = f"run `simtool fill {self.source}` or record with --outcomes full"
+        remedy = "a sampled recording cannot be filled" if self.sampled else fill
+        instead = ", or replay with --outcomes resample" if request_id in self.some else ""
         return TraceError(
-            f"{self._source}: request {request_id} has no outcome at anchor {anchor}, which this placement visits; "
-            f"{remedy}{substitute}"
+            f"{self.source}: request {request_id} has no outcome at anchor {anchor}, which this placement visits; "
+            f"{remedy}{instead}"
         )
 
 
-def _substitute(found: _Request, anchor: int, outcome: Outcome | None) -> tuple[Outcome, int]:
-    """The nearest anchor's outcome; where the confidence is known, the match run of the near anchor most like it."""
-    middle = bisect_left(found.known, anchor)
-    near = sorted(found.known[max(0, middle - _NEIGHBOURS) : middle + _NEIGHBOURS], key=lambda at: abs(at - anchor))
-    candidates = [found.at(at) for at in near[:_NEIGHBOURS]]
-    if outcome is None:
-        chosen = candidates[0]
-        outcome = chosen
-    else:
-        confidence = outcome.confidence
-        chosen = min(candidates, key=lambda other: _distance(other.confidence, confidence))
-    assert chosen.match_run is not None, "candidates are anchors whose match run is known"
-    return outcome, chosen.match_run
+def find_outcomes(trace: Trace, mode: OutcomeMode, requests: Sequence[Request], totals: Sequence[int]) -> Outcomes:
+    """Return the outcomes of requests that will emit `totals` tokens; raises TraceError for a damaged table.
 
-
-def _distance(one: Sequence[float], other: Sequence[float]) -> float:
-    return sum((a - b) ** 2 for a, b in zip(one, other, strict=True))
-
-
-def _read(trace: Trace) -> dict[str, _Request]:
-    """Visited and filled outcomes merged: what the timed run saw, with the match run of whichever knows it."""
-    _check_widths(trace)
-    key = ["request_id", "anchor_position"]
-    rows = trace.table("outcomes").sort(*key, "source", descending=[False, False, True])
-    if rows.is_empty():
-        return {}
-    merged = rows.group_by(key, maintain_order=True).agg(
-        pl.col("confidence", "draft_prob").first(), pl.col("match_run").drop_nulls().first()
+    A match run that is unknown because the output ends inside the block counts as a full match: the recorded
+    tokens that were left all matched, and what lay beyond them is cut off anyway.
+    """
+    blocks, found = read_blocks(trace, requests)
+    prompts = np.array([request.prompt_tokens for request in requests], np.int64)
+    visits = np.maximum(np.array(totals, np.int64) - 1, 0)
+    base = np.cumsum(visits) - visits - prompts
+    settled = _settle(found, prompts, visits, base, trace.manifest.sl)
+    if mode == "resample":
+        _fill_in(settled, found, blocks, base + prompts, prompts)
+    some = frozenset(requests[i].request_id for i in np.unique(found.request[found.known]).tolist())
+    return Outcomes(
+        blocks=blocks,
+        requests=requests,
+        base=base,
+        visits=visits,
+        block=settled.block,
+        match_run=settled.match_run,
+        known=settled.known,
+        substituted=settled.substituted,
+        remedy=_Remedy(str(trace.path), bool(trace.manifest.sampling.get("temperature")), some),
     )
-    table = merged.select("confidence", "draft_prob", "match_run")
-    places = merged.select("request_id", "anchor_position").with_row_index("row")
-    by_request = places.group_by("request_id", maintain_order=True).agg("anchor_position", "row")
-    return {name: _Request(table, dict(zip(anchors, at, strict=True))) for name, anchors, at in by_request.iter_rows()}
 
 
-def _check_widths(trace: Trace) -> None:
-    wrong = trace.table("outcomes").filter(pl.col("confidence").list.len() != trace.manifest.sl)
-    for request_id, anchor, confidence in wrong.select("request_id", "anchor_position", "confidence").iter_rows():
-        raise TraceError(
-            f"{trace.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
-            f"{trace.manifest.sl} drafts; the trace is damaged"
+@dataclass(frozen=True)
+class _Settled:
+    """What is known of each place. drafted: whether a block was drafted there, with or without a match run."""
+
+    block: NDArray[np.int32]
+    match_run: NDArray[np.int16]
+    drafted: NDArray[np.bool_]
+    known: NDArray[np.bool_]
+    substituted: NDArray[np.bool_]
+
+
+def _settle(found: Found, prompts: _Wholes, visits: _Wholes, base: _Wholes, drafts: int) -> _Settled:
+    """What the trace holds, place by place."""
+    places = int(visits.sum())
+    end = prompts[found.request] + visits[found.request]
+    inside = (found.anchor >= prompts[found.request]) & (found.anchor < end)
+    at = (base[found.request] + found.anchor)[inside]
+    cut_off = ~found.known & (end - found.anchor < drafts)
+    settled = _Settled(
+        block=np.zeros(places, np.int32),
+        match_run=np.zeros(places, np.int16),
+        drafted=np.zeros(places, np.bool_),
+        known=np.zeros(places, np.bool_),
+        substituted=np.zeros(places, np.bool_),
+    )
+    settled.block[at], settled.drafted[at] = found.block[inside], True
+    settled.match_run[at] = np.where(cut_off, drafts, found.match_run)[inside]
+    settled.known[at] = (found.known | cut_off)[inside]
+    return settled
+
+
+def _fill_in(settled: _Settled, found: Found, blocks: Blocks, first: _Wholes, prompts: _Wholes) -> None:
+    """Put stand-ins where nothing is known, request by request. first: [requests], the place of the first anchor."""
+    missing = np.flatnonzero(~settled.known)
+    owners = np.searchsorted(first, missing, side="right") - 1
+    for request in np.unique(owners).tolist():
+        low, high = np.searchsorted(found.request, [request, request + 1])
+        of_it = np.arange(low, high)[found.known[low:high]]
+        if not len(of_it):
+            continue
+        known = Known(found.anchor[of_it], found.block[of_it], found.match_run[of_it])
+        at = missing[owners == request]
+        anchors = at - first[request] + prompts[request]
+        settled.block[at], settled.match_run[at] = stand_ins(
+            known, anchors, settled.block[at], settled.drafted[at], blocks.confidence
         )
+        settled.known[at] = settled.substituted[at] = True
+
+
+_Wholes = NDArray[np.int64]

@@ -1,156 +1,112 @@
-"""What a replay leaves behind: the same five tables as a live recording."""
+"""What a replay leaves behind: steps, rows, events and the requests' times, as arrays that go on in stretches."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from array import array
+from collections.abc import Callable, Iterable
 
-import polars as pl
+import numpy as np
+from numpy.typing import NDArray
 
+from simtool.replay.columns import EventColumns, RowColumns, StepColumns, Stretch
 from simtool.replay.step_planner import StepPlan
-from simtool.step.ops import Lane
-from simtool.trace.frames import make_frame, sort_frame
-from simtool.trace.schema import TABLES
+from simtool.replay.step_program import StepProgram
+
+#: Takes a stretch that is done.
+Sink = Callable[[Stretch], None]
+
+_STRETCH_STEPS = 4096
 
 
-@dataclass
-class HostEvent:
-    """One host op; times in ns. The waits stay None when it does not block."""
+class StepTimes:
+    """Times of one step in ns. start_ns, end_ns, done: [events] of its program; times are told by work that is done.
 
-    name: str
-    flow: int
-    start_ns: int
-    end_ns: int = 0
-    wait_start_ns: int | None = None
-    wait_end_ns: int | None = None
+    wait_start_ns, wait_end_ns: of the host's waits so far.
+    """
 
+    __slots__ = ("done", "end_ns", "start_ns", "wait_end_ns", "wait_start_ns")
 
-@dataclass
-class WorkEvent:
-    """One piece of device work; times in ns."""
-
-    name: str
-    lane: str
-    flow: int
-    start_ns: int = 0
-    end_ns: int = 0
+    def __init__(self, events: int) -> None:
+        self.start_ns, self.end_ns, self.done = [0] * events, [0] * events, [False] * events
+        self.wait_start_ns: list[int] = []
+        self.wait_end_ns: list[int] = []
 
 
-@dataclass
-class RequestTimes:
-    """A request's times in ns; None until they come."""
-
-    arrival_ns: int
-    admitted_ns: int | None = None
-    first_token_ns: int | None = None
-    finished_ns: int | None = None
-
-
-@dataclass
 class ReplayRecorder:
-    """Collects events and steps. placement: its name. requests: by id."""
+    """Collects steps and hands them to the sink, some thousands at a time.
 
-    placement: str
-    requests: dict[str, RequestTimes]
-    _steps: list[dict[str, Any]] = field(default_factory=list)
-    _rows: list[dict[str, Any]] = field(default_factory=list)
-    _events: list[dict[str, Any]] = field(default_factory=list)
-    _hosts: list[HostEvent] = field(default_factory=list)
-    _works: list[WorkEvent] = field(default_factory=list)
-    _step_of_flow: dict[int, int] = field(default_factory=dict)
+    programs: the kinds of step so far, in the order of their first. admitted_ns, first_token_ns, finished_ns: by the
+    requests' index; all are set when the replay ends.
+    """
 
-    def add_host(self, event: HostEvent) -> None:
-        """Keep a host op of the step under way."""
-        self._hosts.append(event)
+    def __init__(self, requests: int, sink: Sink) -> None:
+        self.programs: list[StepProgram] = []
+        self.admitted_ns, self.first_token_ns, self.finished_ns = np.zeros((3, requests), np.int64)
+        self._sink = sink
+        self._index: dict[int, int] = {}  # a program's identity -> its place
+        self._stretch = _Stretch(0, 0)
 
-    def add_work(self, event: WorkEvent) -> None:
-        """Keep device work that is done, perhaps after the step that launched it."""
-        self._works.append(event)
+    def add_step(self, plan: StepPlan, program: StepProgram, times: StepTimes, start_ns: int, end_ns: int) -> None:
+        """Keep a step whose work is all done; start_ns, end_ns: on the host."""
+        index = self._index.get(id(program))
+        if index is None:
+            index = self._index[id(program)] = len(self.programs)
+            self.programs.append(program)
+        tokens_ns = times.wait_end_ns[program.tokens]
+        if plan.admitted:
+            self.admitted_ns[plan.admitted] = start_ns
+            self.first_token_ns[plan.admitted] = tokens_ns
+        if plan.finished:
+            self.finished_ns[plan.finished] = tokens_ns
+        self._stretch.add(index, plan, times, (start_ns, end_ns))
+        self._stretch.flows += len(program.ops)
+        if self._stretch.steps == _STRETCH_STEPS:
+            self.flush()
 
-    def add_step(self, plan: StepPlan, start_ns: int, end_ns: int, finished: Sequence[str]) -> None:
-        """Close the step under way. finished: ids of the requests that got their last token in it."""
-        step = len(self._steps)
-        tokens_ns = next(host.wait_end_ns for host in self._hosts if host.name == "read_tokens")
-        for sequence in plan.admitted:
-            times = self.requests[sequence.request.request_id]
-            times.admitted_ns, times.first_token_ns = start_ns, tokens_ns
-        for request_id in finished:
-            self.requests[request_id].finished_ns = tokens_ns
-        for host in self._hosts:
-            self._step_of_flow[host.flow] = step
-            self._events.append(_host_row(step, host))
-        self._hosts = []
-        self._steps.append(
-            {
-                "step": step,
-                "kind": plan.kind,
-                "start_ns": start_ns,
-                "end_ns": end_ns,
-                "batch": len(plan.sequences),
-                "validate_rows": plan.validate_rows,
-                "pruned": plan.pruned,
-                "placement": self.placement,
-                "graph_bucket": plan.graph_bucket,
-            }
+    def flush(self) -> None:
+        """Hand what there is to the sink."""
+        done, self._stretch = self._stretch, _Stretch(self._stretch.next_step, self._stretch.flows)
+        if done.steps:
+            self._sink(done.stretch())
+
+
+class _Stretch:
+    """A stretch under way: columns that only grow."""
+
+    def __init__(self, first_step: int, first_flow: int) -> None:
+        self.first_step, self.first_flow = first_step, first_flow
+        self.steps, self.flows = 0, first_flow
+        self._steps = [array("q") for _ in StepColumns.__dataclass_fields__]
+        self._rows = [array("q") for _ in RowColumns.__dataclass_fields__]
+        self._events = [array("q") for _ in EventColumns.__dataclass_fields__]
+
+    @property
+    def next_step(self) -> int:
+        return self.first_step + self.steps
+
+    def add(self, program: int, plan: StepPlan, times: StepTimes, span_ns: tuple[int, int]) -> None:
+        start_ns, end_ns = span_ns
+        step = (program, start_ns, end_ns, plan.batch, plan.validate_rows, plan.graph_bucket or 0)
+        for column, value in zip(self._steps, step, strict=True):
+            column.append(value)
+        events = (times.start_ns, times.end_ns, times.wait_start_ns, times.wait_end_ns)
+        for column, values in zip(self._events, events, strict=True):
+            column.extend(values)
+        if plan.rows is not None:
+            steps = [self.next_step] * plan.batch
+            for column, values in zip(self._rows, (steps, *plan.rows.columns()), strict=True):
+                column.extend(values)
+        self.steps += 1
+
+    def stretch(self) -> Stretch:
+        return Stretch(
+            first_step=self.first_step,
+            first_flow=self.first_flow,
+            steps=StepColumns(*_arrays(self._steps)),
+            events=EventColumns(*_arrays(self._events)),
+            rows=RowColumns(*_arrays(self._rows)),
         )
-        self._rows.extend(_decode_rows(step, plan))
-
-    def tables(self) -> Mapping[str, pl.DataFrame]:
-        """Return steps, rows and events in the schema; requests and outcomes belong to the source."""
-        works = [_work_row(self._step_of_flow[work.flow], work) for work in self._works]
-        lists = {"steps": self._steps, "rows": self._rows, "events": [*self._events, *works]}
-        return {name: _frame(name, rows) for name, rows in lists.items()}
 
 
-def _frame(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
-    columns = rows[0] if rows else TABLES[name].polars_schema
-    frame = make_frame(TABLES[name], {column: [row[column] for row in rows] for column in columns})
-    return sort_frame(TABLES[name], frame)
-
-
-def _host_row(step: int, host: HostEvent) -> dict[str, Any]:
-    return {
-        "step": step,
-        "op": host.name,
-        "lane": Lane.HOST.value,
-        "start_ns": host.start_ns,
-        "end_ns": host.end_ns,
-        "wait_start_ns": host.wait_start_ns,
-        "wait_end_ns": host.wait_end_ns,
-        "flow": host.flow,
-        "bytes": 0,
-    }
-
-
-def _work_row(step: int, work: WorkEvent) -> dict[str, Any]:
-    return {
-        "step": step,
-        "op": work.name,
-        "lane": work.lane,
-        "start_ns": work.start_ns,
-        "end_ns": work.end_ns,
-        "wait_start_ns": None,
-        "wait_end_ns": None,
-        "flow": work.flow,
-        "bytes": 0,
-    }
-
-
-def _decode_rows(step: int, plan: StepPlan) -> list[dict[str, Any]]:
-    return [
-        {
-            "step": step,
-            "request_id": row.sequence.request.request_id,
-            "slot": row.sequence.slot,
-            "anchor_position": row.position,
-            "kv_len": row.position,
-            "confidence": row.outcome.confidence,
-            "draft_prob": row.outcome.draft_prob,
-            "prefix_len": row.prefix_len,
-            "accepted": row.accepted,
-            "emitted": row.emitted,
-            "fresh": row.fresh,
-        }
-        for row in plan.rows
-    ]
+def _arrays(columns: Iterable[array[int]]) -> list[NDArray[np.int64]]:
+    return [np.frombuffer(column, np.int64) for column in columns]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
-from simtool import __version__
 from simtool.profile.profile import Profile
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.caveats import Caveats
+from simtool.replay.columns import Framer, Stretch
 from simtool.replay.cost_sampler import CostSampler
-from simtool.replay.outcomes import Outcomes
-from simtool.replay.recorder import ReplayRecorder, RequestTimes
+from simtool.replay.outcomes import find_outcomes
+from simtool.replay.recorder import ReplayRecorder
 from simtool.replay.scenario import Scenario
 from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlanner
@@ -24,6 +23,7 @@ from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
 from simtool.trace.queue_order import queue_order
 from simtool.trace.trace import Trace, write_trace
+from simtool.version import __version__
 
 #: What a replay tells on of its source: the KV cache, and how requests and outcomes were drawn.
 _KEPT = ("block_size", "kv_blocks", "workload", "bootstrap")
@@ -60,37 +60,45 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
         )
     ]
     queue.sort(key=lambda request: request.arrival_ns)
-    outcomes = Outcomes(source, scenario.outcomes)
-    costs = CostSampler(profile, scenario.noise, scenario.seed)
-    recording = ReplayRecorder(
-        scenario.placement.name, {request.request_id: RequestTimes(request.arrival_ns) for request in queue}
-    )
-    scheduler = make_scheduler(source.manifest, scenario, queue)
     totals = dict(requests.select("request_id", "output_tokens").iter_rows())
-    block = Block(source.manifest.sl, source.manifest.block_width, profile.graphs)
-    Simulator(StepPlanner(scheduler, outcomes, totals, block, scenario), costs, recording).run()
+    outcomes = find_outcomes(source, scenario.outcomes, queue, [totals[request.request_id] for request in queue])
+    costs = CostSampler(profile, scenario.noise, scenario.seed)
+    planner = StepPlanner(
+        make_scheduler(source.manifest, scenario, queue),
+        outcomes,
+        Block(source.manifest.sl, source.manifest.block_width, profile.graphs),
+        scenario,
+    )
+    stretches: list[Stretch] = []
+    recorder = ReplayRecorder(len(queue), stretches.append)
+    Simulator(planner, costs, recorder).run()
+    framer = Framer(scenario.placement.name, recorder.programs, outcomes)
+    frames = [framer.frames(stretch) for stretch in stretches]
     tables = {
-        "requests": _with_times(requests, recording.requests),
+        "requests": _with_times(requests, queue, recorder),
         "outcomes": source.table("outcomes"),
-        **recording.tables(),
+        **{name: pl.concat([each[name] for each in frames]) for name in ("steps", "rows", "events")},
     }
     caveats = Caveats(
-        (*_sentences(source, outcomes), *profile.provenance.proxies_of(scenario.placement)),
+        (*_sentences(source, planner), *profile.provenance.proxies_of(scenario.placement)),
         costs.extrapolated,
         (*profile.provenance.changes, *scenario.what_ifs),
     )
-    return Replay(_manifest(source, profile, scenario, outcomes, caveats), tables, caveats)
+    return Replay(_manifest(source, profile, scenario, planner, caveats), tables, caveats)
 
 
-def _with_times(requests: pl.DataFrame, times: Mapping[str, RequestTimes]) -> pl.DataFrame:
-    columns: dict[str, list[Any]] = {name: [] for name in RequestTimes.__dataclass_fields__}
-    for request_id in requests["request_id"]:
-        for name, values in columns.items():
-            values.append(getattr(times[request_id], name))
-    return requests.with_columns(pl.Series(name, values, dtype=pl.Int64) for name, values in columns.items())
+def _with_times(requests: pl.DataFrame, queue: Sequence[Request], recorder: ReplayRecorder) -> pl.DataFrame:
+    place = {request.request_id: i for i, request in enumerate(queue)}
+    order = [place[request_id] for request_id in requests["request_id"]]
+    return requests.with_columns(
+        arrival_ns=pl.Series([queue[i].arrival_ns for i in order], dtype=pl.Int64),
+        admitted_ns=recorder.admitted_ns[order],
+        first_token_ns=recorder.first_token_ns[order],
+        finished_ns=recorder.finished_ns[order],
+    )
 
 
-def _manifest(source: Trace, profile: Profile, scenario: Scenario, outcomes: Outcomes, caveats: Caveats) -> Manifest:
+def _manifest(source: Trace, profile: Profile, scenario: Scenario, planner: StepPlanner, caveats: Caveats) -> Manifest:
     kept = {name: value for name, value in source.manifest.details.items() if name in _KEPT}
     return dataclasses.replace(
         source.manifest,
@@ -114,23 +122,23 @@ def _manifest(source: Trace, profile: Profile, scenario: Scenario, outcomes: Out
             "source_origin": source.manifest.origin,
             "profile": {"name": profile.name, **profile.provenance.to_dict()},
             "scenario": scenario.to_dict(),
-            "outcomes": _outcomes_in_words(source.manifest, outcomes),
-            "anchors_looked_up": outcomes.looked_up,
-            "anchors_substituted": outcomes.substituted,
+            "outcomes": _outcomes_in_words(source.manifest, planner),
+            "anchors_looked_up": planner.looked_up,
+            "anchors_substituted": planner.substituted,
         },
         complete=True,
     )
 
 
-def _sentences(source: Trace, outcomes: Outcomes) -> Iterator[str]:
+def _sentences(source: Trace, planner: StepPlanner) -> Iterator[str]:
     if not source.manifest.complete:
         yield "the source is incomplete: only its finished requests were replayed"
     yield from _draw_warnings(source.manifest)
     if not tells_kv_cache(source.manifest):
         yield "the source does not tell its KV cache size: replayed as if it never fills"
-    if outcomes.substituted:
+    if planner.substituted:
         yield (
-            f"{outcomes.substituted_share:.1%} of the anchors were not in the trace; near ones of the same request "
+            f"{planner.substituted_share:.1%} of the anchors were not in the trace; near ones of the same request "
             "stand in for them"
         )
 
@@ -149,10 +157,10 @@ def _draw_warnings(manifest: Manifest) -> Iterator[str]:
         yield "distributional: the source sampled at temperature > 0, so its outcomes are one draw"
 
 
-def _outcomes_in_words(manifest: Manifest, outcomes: Outcomes) -> str:
+def _outcomes_in_words(manifest: Manifest, planner: StepPlanner) -> str:
     """How far the tokens can be trusted: exact; or distributional, or with a share of substitutes, or both."""
     drawn = "bootstrap" in manifest.details or bool(manifest.sampling.get("temperature"))
     words = ["distributional"] if drawn else []
-    if outcomes.substituted:
-        words.append(f"{outcomes.substituted_share:.1%} substituted")
+    if planner.substituted:
+        words.append(f"{planner.substituted_share:.1%} substituted")
     return ", ".join(words) or "exact"

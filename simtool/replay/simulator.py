@@ -3,131 +3,144 @@
 The host runs a step's ops in the placement's order. An op that launches puts its device work on the executors'
 queues; an op that blocks waits for its last work. Each executor takes its queue in order. That is all: overlap,
 bubbles and the critical path are what comes out.
+
+Every process keeps its own time and runs ahead of the clock on what it knows already. They meet at events only where
+one needs what another has yet to tell: an executor the next launch or another executor's result, the host the end of
+the work that it waits for. Then the clock moves on to the end of the wait.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 import simpy
 
-from simtool.profile.profile import WorkCost
-from simtool.replay.cost_sampler import CostSampler
-from simtool.replay.recorder import HostEvent, ReplayRecorder, WorkEvent
-from simtool.replay.step_planner import StepPlan, StepPlanner
+from simtool.replay.cost_sampler import CostSampler, PricedStep
+from simtool.replay.recorder import ReplayRecorder, StepTimes
+from simtool.replay.step_planner import StepPlanner
+from simtool.replay.step_program import WaitEntry, WorkEntry
 from simtool.step.idle_effects import LastWait, LastWork
-from simtool.step.ops import Op
 
 _Process = Generator[simpy.Event, Any, None]
 
 
-@dataclass
-class _Work:
-    """Device work under way. ready_ns: launched and picked up. after: work whose results it reads."""
-
-    event: WorkEvent
-    plan: StepPlan
-    cost: WorkCost
-    ready_ns: int
-    after: tuple[_Work, ...]
-    done: simpy.Event
-
-
 class Simulator:
-    """Runs a batch to its end at the given prices, and tells the recording."""
+    """Runs a batch to its end at the given prices, and tells the recorder."""
 
-    def __init__(self, batch: StepPlanner, prices: CostSampler, recording: ReplayRecorder) -> None:
-        self._batch, self._prices, self._recording = batch, prices, recording
+    def __init__(self, planner: StepPlanner, costs: CostSampler, recorder: ReplayRecorder) -> None:
+        self._planner, self._costs, self._recorder = planner, costs, recorder
         self._env = simpy.Environment()
-        self._executors = prices.profile.executors
-        self._queues = {name: simpy.Store(self._env) for name in sorted(set(self._executors.values()))}
-        self._past = LastWait()
-        self._flow = 0
+        self._executors = {name: _Executor(self._env) for name in sorted(set(costs.profile.executors.values()))}
+        self._last_wait = LastWait()
+        self._now_ns = 0  # the host's own time; at or ahead of the clock
 
     def run(self) -> None:
         """Run until the host has served every request."""
-        for queue in self._queues.values():
-            self._env.process(self._executor(queue))
+        for executor in self._executors.values():
+            self._env.process(executor.run())
         self._env.run(until=self._env.process(self._host()))
-
-    @property
-    def _now_ns(self) -> int:
-        return int(self._env.now)  # it starts at 0 and every delay is a whole number, so nothing is cut off
+        self._recorder.flush()
 
     def _host(self) -> _Process:
-        while not self._batch.scheduler.idle:
-            yield from self._until(self._batch.sleep_until_ns())
-            plan = self._batch.plan(self._now_ns)
-            yield from self._step(plan)
-            yield self._env.timeout(self._prices.ns("loop_gap", self._prices.profile.loop_gap, plan))
+        while not self._planner.scheduler.idle:
+            self._now_ns = max(self._now_ns, self._planner.sleep_until_ns())
+            plan = self._planner.plan(self._now_ns)
+            step = _Step(self._env, self._costs.price(plan.kind, plan.ops, plan.sizes, plan.key, pruned=plan.pruned))
+            start_ns = self._now_ns
+            yield from self._step(step)
+            self._recorder.add_step(plan, step.program, step.times, start_ns, self._now_ns)
+            self._planner.commit(plan)
+            self._now_ns += step.priced.gap_ns
 
-    def _step(self, plan: StepPlan) -> _Process:
-        start_ns = self._now_ns
-        giver: dict[str, _Work] = {}
-        for op in plan.ops:
-            yield from self._run(plan, op, giver)
-        self._recording.add_step(plan, start_ns, self._now_ns, self._batch.commit(plan))
+    def _step(self, step: _Step) -> _Process:
+        """Let the ops pass on the host in order: each busy, then for an op that blocks waiting and busy again."""
+        priced, times, idle = step.priced, step.times, self._last_wait.doublings
+        for op in step.program.ops:
+            times.start_ns[op.event] = self._now_ns
+            pre_ns = priced.grown(op.pre, idle) if op.pre_grows else priced.ns[op.pre]
+            for work in op.works:
+                ready_ns = self._now_ns + max(0, pre_ns + priced.ns[work.offset])
+                self._executors[work.executor].queue.append((step, work, ready_ns))
+            self._now_ns += pre_ns
+            if op.wait:
+                yield from self._wait(step, op.wait)
+                idle = self._last_wait.doublings
+            times.end_ns[op.event] = self._now_ns
+        for event in step.program.last_works:
+            yield from self._until_done(step, event)
 
-    def _run(self, plan: StepPlan, op: Op, giver: dict[str, _Work]) -> _Process:
-        """Let one op pass on the host: busy, then for an op that blocks waiting and busy again."""
-        self._flow += 1
-        event = HostEvent(op.name, self._flow, self._now_ns)
-        cost = self._prices.host(plan.kind, op.name)
-        pre_ns = self._prices.ns(op.name, cost.pre, plan, self._past.features())
-        works = self._launch(plan, op, pre_ns, [giver[need] for need in op.needs if need in giver])
-        if works:
-            giver.update(dict.fromkeys(op.gives, works[-1]))
-        yield self._env.timeout(pre_ns)
-        if op.blocks:
-            event.wait_start_ns = self._now_ns
-            yield works[-1].done
-            wake_ns = self._prices.ns(op.name, cost.wake, plan) if cost.wake else 0
-            yield from self._until(works[-1].event.end_ns + wake_ns)
-            event.wait_end_ns = self._now_ns
-            self._past.waited_ns = event.wait_end_ns - event.wait_start_ns
-            yield self._env.timeout(self._prices.ns(op.name, cost.post, plan) if cost.post else 0)
-        event.end_ns = self._now_ns
-        self._recording.add_host(event)
+    def _wait(self, step: _Step, wait: WaitEntry) -> _Process:
+        """Wait for work and learn of its end, then be busy again; the clock catches up with the host."""
+        wait_start_ns = self._now_ns
+        yield from self._until_done(step, wait.event)
+        self._now_ns = max(wait_start_ns, step.times.end_ns[wait.event] + step.priced.ns[wait.wake])
+        yield self._env.timeout(self._now_ns - self._env.now)
+        step.times.wait_start_ns.append(wait_start_ns)
+        step.times.wait_end_ns.append(self._now_ns)
+        self._last_wait.waited_ns = self._now_ns - wait_start_ns
+        self._now_ns += step.priced.ns[wait.post]
 
-    def _launch(self, plan: StepPlan, op: Op, pre_ns: int, after: list[_Work]) -> list[_Work]:
-        """Queue an op's device work in launch order; each is behind `after` and behind the op's earlier work."""
-        launches = self._prices.host(plan.kind, op.name).launches
-        works: list[_Work] = []
-        for work in op.works:
-            offset_ns = self._prices.offset_ns(op.name, launches[work.name], plan) if work.name in launches else 0
-            launched = _Work(
-                WorkEvent(work.name, work.lane.value, self._flow),
-                plan,
-                self._prices.work(plan.kind, work.name, op.name),
-                self._now_ns + max(0, pre_ns + offset_ns),
-                (*after, *works),
-                self._env.event(),
-            )
-            self._queues[self._executors[work.lane]].put(launched)
-            works.append(launched)
-        return works
+    def _until_done(self, step: _Step, event: int) -> _Process:
+        for executor in self._executors.values():
+            executor.wake()
+        if not step.times.done[event]:
+            yield step.when_done(event)
 
-    def _executor(self, queue: simpy.Store) -> _Process:
-        """Run queued work in order, each once it is ready, its inputs are there, and the work before it is done."""
-        past = LastWork()
+
+class _Step:
+    """A step under way, and who waits for which of its work."""
+
+    __slots__ = ("_awaited", "_env", "priced", "program", "times")
+
+    def __init__(self, env: simpy.Environment, priced: PricedStep) -> None:
+        self.priced, self.program = priced, priced.program
+        self.times = StepTimes(len(priced.program.events))
+        self._env = env
+        self._awaited: dict[int, simpy.Event] = {}
+
+    def when_done(self, event: int) -> simpy.Event:
+        """Return what happens once the times of that work are known."""
+        return self._awaited.setdefault(event, self._env.event())
+
+    def finish(self, event: int, start_ns: int, end_ns: int) -> None:
+        """Tell the times of work."""
+        self.times.start_ns[event], self.times.end_ns[event], self.times.done[event] = start_ns, end_ns, True
+        if event in self._awaited:
+            self._awaited[event].succeed()
+
+
+class _Executor:
+    """Runs queued work in order, each once it is ready, its inputs are there, and the work before it is done."""
+
+    def __init__(self, env: simpy.Environment) -> None:
+        self.queue: deque[tuple[_Step, WorkEntry, int]] = deque()  # with when the work is ready, in ns
+        self._env = env
+        self._launch: simpy.Event | None = None
+
+    def wake(self) -> None:
+        """End its wait for a launch, if there was one."""
+        if self.queue and self._launch is not None:
+            self._launch.succeed()
+            self._launch = None
+
+    def run(self) -> _Process:
+        """Take work for ever."""
+        last = LastWork()
         while True:
-            busy_until_ns = self._now_ns
-            work: _Work = yield queue.get()
-            for earlier in work.after:
-                yield earlier.done
-                busy_until_ns = max(busy_until_ns, earlier.event.end_ns)
-            name = work.event.name
-            queue_ns = self._prices.ns(name, work.cost.queue, work.plan, past.behind())
-            yield from self._until(max(work.ready_ns, busy_until_ns + queue_ns))
-            work.event.start_ns = self._now_ns
-            yield self._env.timeout(self._prices.ns(name, work.cost.duration, work.plan, past.at(self._now_ns)))
-            work.event.end_ns = self._now_ns
-            past = LastWork(work.event.start_ns, work.event.end_ns)
-            self._recording.add_work(work.event)
-            work.done.succeed()
-
-    def _until(self, time_ns: int) -> _Process:
-        if time_ns > self._now_ns:
-            yield self._env.timeout(time_ns - self._now_ns)
+            while not self.queue:
+                self._launch = self._env.event()
+                yield self._launch
+            step, work, ready_ns = self.queue.popleft()
+            inputs_ns = last.end_ns
+            for event in work.after:
+                if not step.times.done[event]:
+                    yield step.when_done(event)
+                inputs_ns = max(inputs_ns, step.times.end_ns[event])
+            ns, grown = step.priced.ns, step.priced.grown
+            queue_ns = grown(work.queue, last.doublings_behind()) if work.queue_grows else ns[work.queue]
+            start_ns = max(ready_ns, inputs_ns + queue_ns)
+            run_ns = grown(work.duration, last.doublings_at(start_ns)) if work.duration_grows else ns[work.duration]
+            last.start_ns, last.end_ns = start_ns, start_ns + run_ns
+            step.finish(work.event, start_ns, last.end_ns)

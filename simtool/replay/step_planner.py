@@ -7,55 +7,60 @@ recorded placement are the recorded steps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
 from simtool.replay.keyed_rng import uniform
-from simtool.replay.outcomes import Outcome, Outcomes
+from simtool.replay.outcomes import Outcomes
 from simtool.replay.scenario import Scenario
-from simtool.step.controller import decide
-from simtool.step.cost_features import DecodeShape, prefill_features
+from simtool.step.controller import decide_paths
+from simtool.step.cost_features import DecodeShape, prefill_sizes
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Op
 from simtool.step.placement import PREFILL_ORDER
 from simtool.step.scheduler import ActiveRequest, Scheduler
 
 
-@dataclass(frozen=True)
-class RowPlan:
-    """One sequence in a decode step. position: of its anchor. fresh: the decision had its own confidence."""
+@dataclass(slots=True)
+class DecodeRows:
+    """The sequences of a decode step, in batch order: [batch] each.
 
-    sequence: ActiveRequest
-    position: int
-    outcome: Outcome
-    prefix_len: int
-    accepted: int
-    emitted: int
-    fresh: bool
+    request: index. place: of the outcome at its anchor. fresh: the decision had the sequence's own confidence.
+    """
+
+    request: list[int]
+    slot: list[int]
+    place: list[int]
+    prefix_len: list[int]
+    accepted: list[int]
+    emitted: list[int]
+    fresh: list[bool]
+
+    def columns(self) -> tuple[list[int], ...]:
+        """Return the columns in the order above."""
+        return self.request, self.slot, self.place, self.prefix_len, self.accepted, self.emitted, self.fresh  # type: ignore[return-value]  # flags are whole numbers
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class StepPlan:
-    """What one step will do. Exactly one of admitted (prefill) and rows (decode) is filled.
+    """What one step will do: a prefill of those admitted, or a decode of the rows.
 
-    features: sizes that costs grow with. key: names the step's work alike under every placement, for noise.
+    sizes: what costs grow with, in the order of the kind's features. key: names the step's work alike under every
+    placement, for noise. admitted, finished: indices of requests that get their first and their last token in it.
     """
 
     kind: str
     ops: tuple[Op, ...]
-    features: Mapping[str, float]
+    sizes: Sequence[float]
     key: tuple[str, int]
+    batch: int
     validate_rows: int
-    admitted: tuple[ActiveRequest, ...] = ()
-    rows: tuple[RowPlan, ...] = ()
+    admitted: list[int]
+    finished: list[int]
+    rows: DecodeRows | None = None
     pruned: bool = False
     graph_bucket: int | None = None
-
-    @property
-    def sequences(self) -> list[ActiveRequest]:
-        """The sequences of the step, in batch order."""
-        return list(self.admitted) or [row.sequence for row in self.rows]
 
 
 @dataclass(frozen=True)
@@ -67,22 +72,42 @@ class Block:
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
 
-class StepPlanner:
-    """Plans steps from the scheduler, the outcomes and the placement. totals: tokens that each request will emit."""
+@dataclass(slots=True)
+class _Seat:
+    """A running sequence. request: index. base: of its anchors' places. end: the place past its last anchor.
 
-    def __init__(
-        self,
-        scheduler: Scheduler,
-        outcomes: Outcomes,
-        totals: Mapping[str, int],
-        block: Block,
-        scenario: Scenario,
-    ) -> None:
+    seen: places of its last outcomes, as many as the lag is long.
+    """
+
+    running: ActiveRequest
+    request: int
+    base: int
+    end: int
+    place: int
+    seen: deque[int]
+
+
+class StepPlanner:
+    """Plans steps from the scheduler, the outcomes and the placement.
+
+    looked_up, substituted: count the anchors asked for and those made up for.
+    """
+
+    def __init__(self, scheduler: Scheduler, outcomes: Outcomes, block: Block, scenario: Scenario) -> None:
         self.scheduler, self.outcomes = scheduler, outcomes
-        self._totals, self._block = totals, block
-        self._placement, self._controller = scenario.placement, scenario.controller
+        self.looked_up, self.substituted = 0, 0
+        self._block, self._controller = block, scenario.controller
+        self._lag, self._decides = scenario.placement.lag_steps, scenario.placement.decides
+        self._ops = {pruned: tuple(scenario.placement.ops(pruned=pruned)) for pruned in (False, True)}
         self._stale_loss = scenario.stale_loss if scenario.placement.lag_steps else 0.0
-        self._stored: dict[str, deque[Sequence[float]]] = {}
+        self._match_run = outcomes.match_run.data
+        self._index = {request.request_id: i for i, request in enumerate(outcomes.requests)}
+        self._seats: list[_Seat] = []
+
+    @property
+    def substituted_share(self) -> float:
+        """Share of the anchors asked for that were made up for."""
+        return self.substituted / self.looked_up if self.looked_up else 0.0
 
     def sleep_until_ns(self) -> int:
         """Return when the next step can start at the earliest: 0 unless all wait for a request to arrive."""
@@ -92,80 +117,109 @@ class StepPlanner:
     def plan(self, now_ns: int) -> StepPlan:
         """Return the next step: a prefill of everyone admitted now, or a decode of everyone running."""
         admitted = self.scheduler.admit(now_ns)
-        return self._prefill(admitted) if admitted else self._decode(self.scheduler.running)
+        return self._prefill(admitted) if admitted else self._decode()
 
-    def commit(self, plan: StepPlan) -> list[str]:
-        """Give each sequence its tokens, retire those that have them all, and return the retired requests' ids."""
-        emitted = [1] * len(plan.admitted) or [row.emitted for row in plan.rows]
-        finished = []
-        for sequence, count in zip(plan.sequences, emitted, strict=True):
-            sequence.output_tokens += count
-            request_id = sequence.request.request_id
-            if sequence.output_tokens == self._totals[request_id]:
-                self.scheduler.retire(sequence)
-                self._stored.pop(request_id, None)
-                finished.append(request_id)
-        return finished
+    def commit(self, plan: StepPlan) -> None:
+        """Give each sequence its tokens, and retire those that have them all."""
+        if plan.rows is None:
+            for seat in self._seats[-plan.batch :]:
+                seat.running.output_tokens = 1
+        else:
+            for seat, emitted in zip(self._seats, plan.rows.emitted, strict=True):
+                seat.running.output_tokens += emitted
+                seat.place += emitted
+        if plan.finished:
+            done = set(plan.finished)
+            for seat in self._seats:
+                if seat.request in done:
+                    self.scheduler.retire(seat.running)
+            self._seats = [seat for seat in self._seats if seat.request not in done]
 
     def _prefill(self, admitted: list[ActiveRequest]) -> StepPlan:
-        prompts = [sequence.request.prompt_tokens for sequence in admitted]
-        key = (admitted[0].request.request_id, prompts[0])
-        return StepPlan("prefill", PREFILL_ORDER, prefill_features(prompts), key, sum(prompts), tuple(admitted))
-
-    def _decode(self, running: list[ActiveRequest]) -> StepPlan:
-        outcomes = [self._outcome(sequence) for sequence in running]
-        confidence = [self._seen(s, outcome) for s, (outcome, _) in zip(running, outcomes, strict=True)]
-        positions = [sequence.position for sequence in running]
-        prefixes = [self._block.drafts] * len(running)
-        if self._placement.decides:
-            prefixes = decide(confidence, positions, self._block.drafts, self._controller)
-        rows = []
-        for i, (sequence, (outcome, match_run)) in enumerate(zip(running, outcomes, strict=True)):
-            fresh = confidence[i] is not None
-            accepted = min(prefixes[i], match_run)
-            if fresh and self._stale_loss:
-                accepted = thinned(accepted, self._stale_loss, sequence.request.request_id, positions[i])
-            emitted = min(accepted + 1, self._left(sequence))
-            rows.append(RowPlan(sequence, positions[i], outcome, prefixes[i], accepted, emitted, fresh))
-            self._store(sequence, outcome)
-        return self._decode_step(rows)
-
-    def _decode_step(self, rows: list[RowPlan]) -> StepPlan:
-        prefixes = [row.prefix_len for row in rows]
-        pruned = any(prefix < self._block.drafts for prefix in prefixes)
-        emitted = [row.emitted for row in rows]
-        block = self._block
-        kv_lens = [row.position for row in rows]
-        shape = DecodeShape(block.drafts, block.width, kv_lens, prefixes, emitted, block.graphs)
+        seats = [self._seat(running) for running in admitted]
+        self._seats = [*self._seats, *seats]
+        prompts = [running.request.prompt_tokens for running in admitted]
         return StepPlan(
-            "decode",
-            tuple(self._placement.ops(pruned=pruned)),
-            shape.features(),
-            (rows[0].sequence.request.request_id, rows[0].position),
-            sum(prefixes) + len(rows),
-            rows=tuple(rows),
+            kind="prefill",
+            ops=PREFILL_ORDER,
+            sizes=prefill_sizes(prompts),
+            key=(admitted[0].request.request_id, prompts[0]),
+            batch=len(admitted),
+            validate_rows=sum(prompts),
+            admitted=[seat.request for seat in seats],
+            finished=[seat.request for seat in seats if seat.place == seat.end],
+        )
+
+    def _seat(self, running: ActiveRequest) -> _Seat:
+        request = self._index[running.request.request_id]
+        base = int(self.outcomes.base[request])
+        place = base + running.request.prompt_tokens
+        end = place + int(self.outcomes.visits[request])
+        return _Seat(running, request, base, end, place, deque(maxlen=self._lag or 0))
+
+    def _decode(self) -> StepPlan:
+        seats, drafts = self._seats, self._block.drafts
+        places = [seat.place for seat in seats]
+        anchors = [seat.place - seat.base for seat in seats]
+        self._look_up(places)
+        prefixes, fresh = self._decide(places, anchors)
+        accepted = [min(p, self._match_run[at]) for p, at in zip(prefixes, places, strict=True)]
+        if self._stale_loss:
+            accepted = [self._thinned(*each) for each in zip(accepted, fresh, seats, strict=True)]
+        left = [seat.end - seat.place for seat in seats]
+        emitted = [a + 1 if a < most else most for a, most in zip(accepted, left, strict=True)]
+        shape = DecodeShape(drafts, self._block.width, anchors, prefixes, emitted, self._block.graphs)
+        return StepPlan(
+            kind="decode",
+            ops=self._ops[pruned := min(prefixes) < drafts],
+            sizes=shape.sizes(),
+            key=(seats[0].running.request.request_id, anchors[0]),
+            batch=len(seats),
+            validate_rows=sum(prefixes) + len(seats),
+            admitted=[],
+            finished=[seat.request for seat, e, most in zip(seats, emitted, left, strict=True) if e == most],
+            rows=DecodeRows(
+                request=[seat.request for seat in seats],
+                slot=[seat.running.slot for seat in seats],
+                place=places,
+                prefix_len=prefixes,
+                accepted=accepted,
+                emitted=emitted,
+                fresh=fresh,
+            ),
             pruned=pruned,
             graph_bucket=shape.graph_bucket,
         )
 
-    def _outcome(self, sequence: ActiveRequest) -> tuple[Outcome, int]:
-        return self.outcomes.at(sequence.request.request_id, sequence.position, self._left(sequence))
+    def _look_up(self, places: list[int]) -> None:
+        """Count the outcomes asked for and those made up for; raises TraceError for one that is not known."""
+        self.looked_up += len(places)
+        if not self.outcomes.complete:
+            for seat, at in zip(self._seats, places, strict=True):
+                if not self.outcomes.known[at]:
+                    raise self.outcomes.missing(seat.request, at - seat.base)
+        if self.outcomes.any_substituted:
+            self.substituted += int(self.outcomes.substituted[places].sum())
 
-    def _left(self, sequence: ActiveRequest) -> int:
-        return self._totals[sequence.request.request_id] - sequence.output_tokens
+    def _decide(self, places: list[int], anchors: list[int]) -> tuple[list[int], list[bool]]:
+        """The prefix lengths, and whose decision had its own confidence: none without a decision or one so old."""
+        drafts, batch = self._block.drafts, len(places)
+        if not self._decides:
+            return [drafts] * batch, [False] * batch
+        fresh, read = [True] * batch, places
+        if lag := self._lag:
+            seen = [seat.seen for seat in self._seats]
+            fresh = [len(each) == lag for each in seen]
+            read = [each[0] for each in seen if len(each) == lag]
+            for each, place in zip(seen, places, strict=True):
+                each.append(place)
+        own = [i for i, each in enumerate(fresh) if each]
+        return decide_paths(self.outcomes.paths(read), own, anchors, drafts, self._controller), fresh
 
-    def _seen(self, sequence: ActiveRequest, outcome: Outcome) -> Sequence[float] | None:
-        """The confidence that the decision reads: none without a decision, or when the request has none so old."""
-        lag = self._placement.lag_steps
-        if not lag:
-            return outcome.confidence if lag == 0 else None
-        stored = self._stored.get(sequence.request.request_id)
-        return stored[0] if stored is not None and len(stored) == lag else None
-
-    def _store(self, sequence: ActiveRequest, outcome: Outcome) -> None:
-        """Keep this step's confidence under the request's own id, which is all that the freshness gate asks for."""
-        if lag := self._placement.lag_steps:
-            self._stored.setdefault(sequence.request.request_id, deque(maxlen=lag)).append(outcome.confidence)
+    def _thinned(self, accepted: int, fresh: bool, seat: _Seat) -> int:
+        if not fresh:
+            return accepted
+        return thinned(accepted, self._stale_loss, seat.running.request.request_id, seat.place - seat.base)
 
 
 def thinned(accepted: int, loss: float, request_id: str, anchor: int) -> int:

@@ -6,12 +6,15 @@ the probability that the whole prefix is accepted, taking one whenever expected 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 _MIN_MS = 1e-6
+_SLACK = 1e-9  # far above rounding: what is worse by this share is worse in any order of the sums
 
 
 class ValidateTimePredictor(Protocol):
@@ -55,26 +58,53 @@ def prefix_lengths(
     confidence: [batch][N], each P(draft k accepted | those before it accepted). kv_lens: [batch] tokens.
     Without a predictor a verify costs 1 ms whatever its rows.
     """
-    paths = [_survival(row) for row in confidence]
-    row_ms = [0.0] * len(paths)
-    validate_ms = 1.0
+    if not confidence:
+        return []
+    return scan_candidates(survival(np.array(confidence, np.float64)), kv_lens, predictor, draft_ms, min_gain)
+
+
+def survival(confidence: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """Return the probability that the drafts up to and with each are all accepted: [rows, N] from [rows, N].
+
+    A confidence outside [0, 1] counts as the nearer end, a product that is not finite as 0.
+    """
+    paths: NDArray[np.float64] = np.cumprod(np.clip(confidence.astype(np.float64), 0.0, 1.0), axis=1, dtype=np.float64)
+    paths[~np.isfinite(paths)] = 0.0
+    return paths
+
+
+def scan_candidates(
+    paths: NDArray[np.float64],
+    kv_lens: Sequence[float],
+    predictor: ValidateTimePredictor | None,
+    draft_ms: float,
+    min_gain: float,
+) -> list[int]:
+    """Return the prefix lengths, as `prefix_lengths`, for the survival of each draft: paths [batch, N]."""
+    batch = len(paths)
+    row_ms, validate_ms = [0.0] * batch, 1.0
     if predictor is not None:
-        row_ms = [predictor.query_token_ms + predictor.query_prefix_ms * kv for kv in kv_lens]
+        token_ms, prefix_ms = predictor.query_token_ms, predictor.query_prefix_ms
+        row_ms = [token_ms + prefix_ms * kv for kv in kv_lens]
         validate_ms = predictor.intercept_ms + sum(row_ms)
-    chosen = [0] * len(paths)
-    tokens = float(len(paths))
     draft_ms = max(draft_ms, _MIN_MS)
     gain = 1.0 + max(min_gain, 0.0)
-    score = tokens / (draft_ms + max(validate_ms, _MIN_MS))
-    candidates = sorted((-path, k, i) for i, row in enumerate(paths) for k, path in enumerate(row, start=1))
-    for _, k, i in candidates:
-        if k <= chosen[i]:
-            continue
-        new_tokens = tokens + sum(paths[i][chosen[i] : k])
+    tokens = float(batch)
+    bar = tokens / (draft_ms + max(validate_ms, _MIN_MS)) * gain
+    by_draft = paths.T.ravel()  # a stable sort keeps shorter prefixes, then lower sequences, first among equals
+    order = np.argsort(-by_draft, kind="stable")
+    chosen, seen, pending = [0] * batch, [0] * batch, [0.0] * batch  # pending: tokens that seen adds to chosen
+    cheapest_ms = min(row_ms) * (1 - _SLACK) if validate_ms > _MIN_MS else 0.0
+    for i, path in zip((order % batch).tolist(), by_draft[order].tolist(), strict=True):
+        if path < bar * cheapest_ms:
+            break  # this draft and all after it bring less than their row costs: nothing they add raises the score
+        seen[i] = k = seen[i] + 1  # survival never grows along a sequence, so its candidates come in order
+        pending[i] = gained = pending[i] + path
         new_validate_ms = validate_ms + row_ms[i] * (k - chosen[i])
-        new_score = new_tokens / (draft_ms + max(new_validate_ms, _MIN_MS))
-        if new_score > score * gain:
-            chosen[i], tokens, validate_ms, score = k, new_tokens, new_validate_ms, new_score
+        score = (tokens + gained) / (draft_ms + (new_validate_ms if new_validate_ms >= _MIN_MS else _MIN_MS))
+        if score > bar:
+            chosen[i], pending[i] = k, 0.0
+            tokens, validate_ms, bar = tokens + gained, new_validate_ms, score * gain
     return chosen
 
 
@@ -89,22 +119,24 @@ def decide(
     A sequence without fresh confidence is verified at full width; the controller sees only the others.
     """
     fresh = [i for i, row in enumerate(confidence) if row is not None]
-    lengths = [num_speculative_tokens] * len(confidence)
-    chosen = prefix_lengths(
-        [row for row in confidence if row is not None],
-        [kv_lens[i] for i in fresh],
-        settings.predictor,
-        settings.draft_ms,
-        settings.min_gain,
-    )
+    rows = [row for row in confidence if row is not None]
+    paths = survival(np.array(rows, np.float64)) if rows else np.zeros((0, num_speculative_tokens))
+    return decide_paths(paths, fresh, kv_lens, num_speculative_tokens, settings)
+
+
+def decide_paths(
+    paths: NDArray[np.float64],
+    fresh: Sequence[int],
+    kv_lens: Sequence[float],
+    num_speculative_tokens: int,
+    settings: ControllerSettings,
+) -> list[int]:
+    """Return prefix lengths as `decide`; paths: [fresh, N], the survival of each draft of the sequences `fresh`."""
+    if len(fresh) == len(kv_lens):
+        return scan_candidates(paths, kv_lens, settings.predictor, settings.draft_ms, settings.min_gain)
+    lengths = [num_speculative_tokens] * len(kv_lens)
+    seen = [kv_lens[i] for i in fresh]
+    chosen = scan_candidates(paths, seen, settings.predictor, settings.draft_ms, settings.min_gain) if fresh else []
     for i, length in zip(fresh, chosen, strict=True):
         lengths[i] = length
     return lengths
-
-
-def _survival(confidence: Sequence[float]) -> list[float]:
-    survival, path = 1.0, []
-    for value in confidence:
-        survival *= min(max(value, 0.0), 1.0)
-        path.append(survival if math.isfinite(survival) else 0.0)
-    return path

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from simtool.step.graph_buckets import GraphBuckets, pick_bucket
 
-#: Every feature name that the op catalogue may use.
-FEATURES = (
+#: The features of a decode step, in the order of `DecodeShape.sizes`.
+DECODE_FEATURES = (
     "batch",
     "block_rows",
     "draft_rows",
@@ -24,9 +24,13 @@ FEATURES = (
     "past_graph_rows",
     "decide_work",
     "accepted_rows",
-    "prompt_rows",
-    "prompt_kv",
 )
+
+#: The features of a prefill step, in the order of `prefill_sizes`.
+PREFILL_FEATURES = ("batch", "prompt_rows", "prompt_kv", "accepted_rows")
+
+#: Every feature name that the op catalogue may use.
+FEATURES = tuple(dict.fromkeys((*DECODE_FEATURES, *PREFILL_FEATURES)))
 
 
 @dataclass(frozen=True)
@@ -50,41 +54,47 @@ class DecodeShape:
         return pick_bucket(self.graphs.target, sum(self.prefix_lens) + len(self.prefix_lens))
 
     def features(self) -> dict[str, float]:
-        """Return every decode feature; row r of a sequence reads kv_len + r + 1 keys.
+        """Return every decode feature by name; see `sizes`."""
+        return dict(zip(DECODE_FEATURES, self.sizes(), strict=True))
+
+    def sizes(self) -> tuple[float, ...]:
+        """Return the sizes in the order of DECODE_FEATURES; row r of a sequence reads kv_len + r + 1 keys.
 
         ragged: 1 when some prefix is cut, and a forward then gathers unequal widths into a rectangle and back.
         target_rows, draft_rows: rows that a forward computes, padding included. A target forward past the largest
         graph is another program: past_graphs is then 1 and its rows are past_graph_rows, with target_rows 0.
         """
-        batch, drafts = len(self.kv_lens), self.num_speculative_tokens
-        widths = [prefix + 1 for prefix in self.prefix_lens]
-        validate_kv = sum(width * kv + width * (width + 1) // 2 for kv, width in zip(self.kv_lens, widths, strict=True))
+        batch, drafts, width = len(self.kv_lens), self.num_speculative_tokens, self.block_width
         candidates = batch * drafts
-        past = bool(self.graphs.target) and self.graph_bucket is None
-        return {
-            "batch": batch,
-            "block_rows": batch * self.block_width,
-            "draft_rows": self.graphs.draft_sequences(batch) * self.block_width,
-            "draft_kv": self.block_width * sum(kv + self.block_width for kv in self.kv_lens),
-            "draft_tokens": candidates,
-            "dense_rows": batch * (drafts + 1),
-            "validate_rows": sum(widths),
-            "validate_kv": validate_kv,
-            "ragged": int(any(prefix < drafts for prefix in self.prefix_lens)),
-            "target_rows": 0 if past else self.graph_bucket or sum(widths),
-            "past_graphs": int(past),
-            "past_graph_rows": sum(widths) if past else 0,
-            "decide_work": candidates * math.log2(max(candidates, 2)),
-            "accepted_rows": sum(self.emitted),
-        }
+        rows = sum(self.prefix_lens) + batch
+        bucket = self.graph_bucket
+        past = bool(self.graphs.target) and bucket is None
+        keys = sum([(p + 1) * (kv + kv + p + 2) for kv, p in zip(self.kv_lens, self.prefix_lens, strict=True)]) // 2
+        return (
+            batch,
+            batch * width,
+            self.graphs.draft_sequences(batch) * width,
+            width * (sum(self.kv_lens) + batch * width),
+            candidates,
+            candidates + batch,
+            rows,
+            keys,
+            int(min(self.prefix_lens, default=drafts) < drafts),
+            0 if past else bucket or rows,
+            int(past),
+            rows if past else 0,
+            candidates * math.log2(max(candidates, 2)),
+            sum(self.emitted),
+        )
 
 
 def prefill_features(prompt_lens: Sequence[int]) -> dict[str, float]:
-    """Return the features of a prefill step; a prompt row reads its own position + 1 keys."""
+    """Return the features of a prefill step by name; a prompt row reads its own position + 1 keys."""
+    return dict(zip(PREFILL_FEATURES, prefill_sizes(prompt_lens), strict=True))
+
+
+def prefill_sizes(prompt_lens: Sequence[int]) -> tuple[float, ...]:
+    """Return the sizes of a prefill step in the order of PREFILL_FEATURES."""
     rows = sum(prompt_lens)
-    return {
-        "batch": len(prompt_lens),
-        "prompt_rows": rows,
-        "prompt_kv": sum(length * (length + 1) // 2 for length in prompt_lens),
-        "accepted_rows": rows,
-    }
+    keys = sum([length * (length + 1) for length in prompt_lens]) // 2
+    return len(prompt_lens), rows, keys, rows

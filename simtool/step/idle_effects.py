@@ -30,9 +30,14 @@ class LastWait:
 
     waited_ns: int = 0
 
+    @property
+    def doublings(self) -> float:
+        """The feature of an op that begins now."""
+        return idle_doublings(self.waited_ns)
+
     def features(self) -> Mapping[str, float]:
         """Return the features of an op that begins now."""
-        return {HOST_IDLE: idle_doublings(self.waited_ns)}
+        return {HOST_IDLE: self.doublings}
 
 
 @dataclass
@@ -42,10 +47,18 @@ class LastWork:
     start_ns: int | None = None
     end_ns: int = 0
 
+    def doublings_behind(self) -> float:
+        """Return the feature of the distance at which the next work follows this one."""
+        return 0.0 if self.start_ns is None else idle_doublings(self.end_ns - self.start_ns)
+
+    def doublings_at(self, start_ns: int) -> float:
+        """Return the feature of work that starts at `start_ns`."""
+        return 0.0 if self.start_ns is None else idle_doublings(start_ns - self.start_ns)
+
     def behind(self) -> Mapping[str, float]:
         """Return the features of the distance at which the next work follows this one."""
-        return {DEVICE_IDLE: 0.0 if self.start_ns is None else idle_doublings(self.end_ns - self.start_ns)}
+        return {DEVICE_IDLE: self.doublings_behind()}
 
     def at(self, start_ns: int) -> Mapping[str, float]:
         """Return the features of work that starts at `start_ns`."""
-        return {DEVICE_IDLE: 0.0 if self.start_ns is None else idle_doublings(start_ns - self.start_ns)}
+        return {DEVICE_IDLE: self.doublings_at(start_ns)}

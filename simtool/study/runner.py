@@ -12,26 +12,25 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import active_children, get_context
-from typing import Literal
 
 import polars as pl
 
 from simtool.analysis.busy import device_busy
-from simtool.analysis.comparison.arms import Arm, Run
+from simtool.analysis.comparison.arms import Arm
+from simtool.analysis.comparison.runs import Run
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
+from simtool.replay.controller_options import ControllerOptions, PredictorChoice
 from simtool.replay.replay import replay
-from simtool.replay.scenario import Scenario, recorded_controller
+from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
 Progress = Callable[[int], None]
-#: Whose validate-time predictor the controller uses.
-PredictorChoice = Literal["trace", "profile", "none"]
 
 
 def silent(_done: int) -> None:
@@ -127,19 +126,8 @@ class Cell:
 
 
 def controller_of(source: Trace, profile: Profile, predictor: PredictorChoice | None = None) -> ControllerSettings:
-    """Return the recorded controller with the chosen predictor.
-
-    None: the profile's, which knows the replayed machine, or the trace's when the profile has none.
-    """
-    recorded = recorded_controller(source.manifest)
-    choice = predictor or default_predictor(profile)
-    fitted = {"trace": recorded.predictor, "profile": profile.predictor, "none": None}
-    return replace(recorded, predictor=fitted[choice])
-
-
-def default_predictor(profile: Profile) -> PredictorChoice:
-    """Return whose predictor a study takes unless told otherwise."""
-    return "profile" if profile.predictor is not None else "trace"
+    """Return the recorded controller with the chosen predictor; None: as every replay (see `ControllerOptions`)."""
+    return ControllerOptions(predictor).settings(source, profile)
 
 
 def run_cell(source: Trace, profile: Profile, scenario: Scenario) -> Cell:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from simtool.analysis.comparison.compare import Comparison, compare
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import Comparison
 from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
 from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
 from simtool.replay.caveats import Caveats

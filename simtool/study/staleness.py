@@ -11,11 +11,12 @@ from simtool.analysis.confidence import blocks_of
 from simtool.analysis.staleness import Persistence, Staleness, persistence, staleness_by_lag
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
+from simtool.replay.controller_options import PredictorChoice
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN, Placement, with_lag
 from simtool.study.full_batch import check_decodes
-from simtool.study.runner import PredictorChoice, controller_of
+from simtool.study.runner import controller_of
 from simtool.trace.trace import Trace
 
 _DISTANCES = (1, 2, 3, 4, 5)

@@ -13,7 +13,7 @@ from tests.synthetic import make_trace
 def paths(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     for name in ("static", "this-step", "lag"):
-        make_trace(folder / name, name)
+        make_trace(folder / name, name, requests=18)
     return {path.name: str(path) for path in folder.iterdir()}
 
 
@@ -21,8 +21,8 @@ def test_compare_says_which_and_how_sure(paths, capsys):
     assert run(["compare", paths["this-step"], paths["lag"], paths["static"], "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     (group,) = result["groups"]
-    assert group["baseline"] == "this-step (live)"
-    assert {row["other"] for row in group["comparisons"]} == {"lag", "static"}
+    assert group["baseline"] == "static (live)"
+    assert {row["other"] for row in group["comparisons"]} == {"lag", "this-step"}
     assert all(row["low"] <= row["ratio"] <= row["high"] for row in group["comparisons"])
     assert result["findings"] == []
 
@@ -37,7 +37,7 @@ def test_compare_prints_the_verdict_and_its_method(paths, capsys):
 
 def test_compare_says_each_verdict_once(tmp_path, capsys):
     names = ("this-step", "static", "lag")
-    runs = [make_trace(tmp_path / name, name, origin="replayed", host_scale=3.0) for name in names]
+    runs = [make_trace(tmp_path / name, name, origin="replayed", host_scale=3.0, requests=18) for name in names]
     assert run(["compare", *(str(trace.path) for trace in runs), "--json"]) == 0
     (group,) = json.loads(capsys.readouterr().out)["groups"]
     assert any(row["resolved"] for row in group["comparisons"])
@@ -47,9 +47,9 @@ def test_compare_says_each_verdict_once(tmp_path, capsys):
 
 
 def test_unlike_traces_are_a_finding(paths, tmp_path, capsys):
-    other = make_trace(tmp_path / "other", "lag", seed=0, new_tokens=30)
+    other = make_trace(tmp_path / "other", "lag", seed=0, new_tokens=30, requests=18)
     assert run(["compare", paths["static"], str(other.path)]) == 1
-    assert "finding: 6 greedy outputs" in capsys.readouterr().err
+    assert "finding: 18 greedy outputs" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

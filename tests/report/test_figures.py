@@ -43,11 +43,11 @@ def test_comparison_keeps_live_and_modeled_apart(arms):
     assert {(point.row, point.origin) for point in points} == {
         (name, origin) for name in ("lag", "this-step", "static") for origin in ("live", "modeled")
     }
-    base = _named(points, "this-step (live)")
+    base = _named(points, "static (live)")
     assert (base.change, base.low, base.high, base.note) == (0, 0, 0, "the baseline")
-    static = _named(points, "static (live)")
-    assert static.low < static.change < static.high
-    assert "paired t on 2" in static.note
+    fresh = _named(points, "this-step (live)")
+    assert fresh.low < fresh.change < fresh.high
+    assert "paired t on 2" in fresh.note
     figure = draw_comparison(points)
     assert [trace.name for trace in figure.data] == ["live", "modeled"]
     assert figure.data[0].marker.symbol != figure.data[1].marker.symbol

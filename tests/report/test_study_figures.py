@@ -7,8 +7,8 @@ from xllm_2280.figures.region_map import draw_region_map
 from xllm_2280.losses import LossAxis, LossPoint
 from xllm_2280.regions import Region
 
-from simtool.analysis.comparison.arms import Run
 from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.runs import Run
 from simtool.analysis.staleness import Persistence, Staleness
 from simtool.report.figures.break_even import contours, draw_break_even
 from simtool.report.figures.heat_map import draw_heat_map, heat_maps

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import shutil
 
+import polars as pl
 import pytest
 
 from simtool.cli.main import run
@@ -112,7 +113,7 @@ def test_studies_take_a_predictor_and_name_it(recorded, pricey, capsys, tmp_path
 
     (default, told_default), (profile, told_profile) = answer(), answer("--predictor", "profile")
     assert default == profile
-    assert "controller with the profile's predictor (replay's default: the trace's)" in told_default
+    assert "controller with the profile's predictor;" in told_default
     assert "controller with the profile's predictor;" in told_profile
     trace, told_trace = answer("--predictor", "trace")
     assert trace != default
@@ -120,6 +121,20 @@ def test_studies_take_a_predictor_and_name_it(recorded, pricey, capsys, tmp_path
     none, told_none = answer("--predictor", "none")
     assert none != default
     assert "controller without a predictor" in told_none
+
+
+def test_a_replay_decides_as_the_studies_do(recorded, pricey, capsys, tmp_path):
+    """One default for all: with a profile given, its predictor, here unlike the trace's."""
+    where = (recorded / "lag", "--profile", pricey)
+    figures = {}
+    for chosen in ((), ("--predictor", "profile"), ("--predictor", "trace")):
+        (line,) = told(capsys, "replay", *where, "--policy", "this-step", *chosen)
+        out = tmp_path / f"{len(figures)}.csv"
+        told(capsys, "sweep", *where, "--policy", "this-step", "--jobs", 1, "--out", out, *chosen)
+        assert line["steady_tokens_per_s"] == pytest.approx(pl.read_csv(out)["tokens_per_s"].item(), rel=1e-12)
+        figures[chosen] = line["steady_tokens_per_s"]
+    default, profile, trace = figures.values()
+    assert default == profile != trace
 
 
 def test_a_predictor_without_effect_is_refused(recorded, capsys, tmp_path):

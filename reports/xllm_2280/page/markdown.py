@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from simtool.analysis.comparison.compare import Comparison
+from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
 from simtool.units import NS_PER_US
 
@@ -22,8 +22,8 @@ def command(*lines: str) -> str:
 
 def percent(comparison: Comparison) -> str:
     """Return a gain with its interval."""
-    low, high = ((bound - 1) * 100 for bound in (comparison.low, comparison.high))
-    return f"{(comparison.ratio - 1) * 100:+.2f} % ({low:+.2f} to {high:+.2f})"
+    ends = comparison.found.text(lambda ratio: f"{(ratio - 1) * 100:+.2f}")
+    return f"{(comparison.ratio - 1) * 100:+.2f} % ({ends})"
 
 
 def microseconds(found: Interval) -> str:

@@ -12,12 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from simtool.analysis.comparison.runs import Run, run_of
 from simtool.analysis.fidelity.divergence import describe_divergence
-from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace
 
@@ -27,23 +25,11 @@ _SETTINGS = ("SL", "concurrency", "controller")
 
 
 @dataclass(frozen=True)
-class Run:
-    """One trace's decode steps at full occupancy. tokens, duration_ns: [steps].
-
-    workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
-    """
-
-    name: str
-    tokens: NDArray[np.int64]
-    duration_ns: NDArray[np.int64]
-    workload: str | None = None
-
-
-@dataclass(frozen=True)
 class Arm:
-    """A setting and its runs, in the order the traces were given.
+    """A setting and its runs, in the order the traces were given, each content once.
 
     label: placement, origin and what else varies between the arms. group: arms that may be compared share it.
+    copies: a sentence for each trace left out, for it holds what another does.
     """
 
     label: str
@@ -52,6 +38,7 @@ class Arm:
     runs: tuple[Run, ...]
     traces: tuple[Trace, ...]
     group: str = ""
+    copies: tuple[str, ...] = ()
 
     @property
     def decodes(self) -> bool:
@@ -88,17 +75,29 @@ def gather_arms(traces: Sequence[Trace]) -> list[Arm]:
         members.setdefault(label, []).append(trace)
         shape = [f"{key} {setting[key]}" for key in varying if key != "controller"]
         groups[label] = ", ".join([_origin(trace), *shape])
-    return [
-        Arm(
-            label,
-            placement_name(traces[0]),
-            _origin(traces[0]),
-            tuple(map(_run, traces)),
-            tuple(traces),
-            groups[label],
-        )
-        for label, traces in members.items()
-    ]
+    return [_arm(label, members[label], groups[label]) for label in members]
+
+
+def _arm(label: str, traces: Sequence[Trace], group: str) -> Arm:
+    """One setting's traces, without those that hold what an earlier one does: a copy repeats nothing."""
+    kept: dict[str, tuple[Trace, Run]] = {}
+    copies = []
+    for trace in traces:
+        run = run_of(trace)
+        content = run.whole.content if run.whole is not None else run.name
+        if content in kept:
+            copies.append(f"{trace.path} holds the same steps as {kept[content][0].path}: one run, not a repetition")
+        else:
+            kept[content] = (trace, run)
+    return Arm(
+        label=label,
+        placement=placement_name(traces[0]),
+        origin=_origin(traces[0]),
+        runs=tuple(run for _, run in kept.values()),
+        traces=tuple(trace for trace, _ in kept.values()),
+        group=group,
+        copies=tuple(copies),
+    )
 
 
 def differences(traces: Sequence[Trace]) -> list[str]:
@@ -222,16 +221,3 @@ def _settings(trace: Trace) -> dict[str, str]:
     predictor = "with predictor" if controller.get("predictor") else "without predictor"
     told = f"draft {controller.get('draft_ms', 0.0)} ms, gain {controller.get('min_gain', 0.0)}"
     return {**settings, "controller": f"{predictor}, {told}"}
-
-
-def _workload(trace: Trace) -> str | None:
-    manifest = trace.manifest
-    if manifest.sampling.get("temperature") not in (0, 0.0):
-        return None
-    asked = trace.table("requests").select("request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
-    return hashlib.sha256(f"{manifest.models.get('target')} {asked}".encode()).hexdigest()
-
-
-def _run(trace: Trace) -> Run:
-    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
-    return Run(str(trace.path), full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), _workload(trace))

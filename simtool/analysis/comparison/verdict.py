@@ -6,25 +6,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simtool.analysis.comparison.arms import Arm
-from simtool.analysis.comparison.compare import DRIFT_REMEDY, Comparison, Metric, compare
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import DRIFT_REMEDY, Comparison
+from simtool.analysis.comparison.headline import HEADLINE, Metric, baseline_of
+from simtool.analysis.comparison.noise import ForeignLoad, foreign_load
 from simtool.errors import UsageError
-
-#: What a placement is judged against, the first that is there: the pull request's own behaviour, then no pruning.
-_BASELINES = ("this-step", "static")
+from simtool.stats.interval import LEVEL_TEXT
+from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """One group: its baseline, and every other arm against it."""
+    """One group: its baseline, and every other arm against it. traces: of all its runs. copies: see Arm."""
 
     group: str
     baseline: Arm
     comparisons: tuple[Comparison, ...]
+    traces: tuple[Trace, ...] = ()
+    copies: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:
-        """One sentence that starts with the group; never more than the intervals allow."""
-        return f"{self.group}: {self._claim()}"
+        """One sentence that starts with the group; never more than the intervals and the noise gate allow."""
+        return f"{self.group}: {'; '.join(part for part in (self.load.warning, self._claim()) if part)}"
+
+    @property
+    def load(self) -> ForeignLoad:
+        """What other programs took of the machine while any of the group's runs was measured."""
+        return foreign_load(self.traces)
 
     @property
     def method(self) -> str:
@@ -34,7 +43,7 @@ class Verdict:
     @property
     def best(self) -> Comparison:
         """The arm that is furthest ahead, or least behind: of those that are resolved, where any is."""
-        ahead = self.comparisons[0].metric is Metric.TOKENS_PER_S
+        ahead = self.comparisons[0].metric.more_is_better
         return max(self.comparisons, key=lambda each: (each.resolved, each.ratio if ahead else -each.ratio))
 
     def _claim(self) -> str:
@@ -45,19 +54,20 @@ class Verdict:
             caveats = "".join(f"; {each.caveat}" for each in self.comparisons if each.caveat)
             if all(each.drifts and each.repetitions == 1 for each in self.comparisons):
                 return f"{claim} by one run each: {DRIFT_REMEDY}{caveats}"
+            if not all(each.spans for each in self.comparisons):
+                return "; ".join(each.claim for each in self.comparisons)
             intervals = ", ".join(f"{each.other} {each.interval}" for each in self.comparisons)
-            return f"{claim}: every 95 % interval spans zero ({intervals}){caveats}"
+            return f"{claim}: every {LEVEL_TEXT} interval spans zero ({intervals}){caveats}"
         best = self.best
-        better = (best.ratio > 1) == (best.metric is Metric.TOKENS_PER_S)
-        if all(each.resolved for each in self.comparisons) and not better:
-            return f"nothing beats {self.baseline.name}; the closest: {best.verdict}"
-        return best.verdict
+        if all(each.resolved for each in self.comparisons) and not best.faster:
+            return f"nothing beats {self.baseline.name}; the closest: {best.claim}"
+        return best.claim
 
 
-def verdicts(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S, baseline: str | None = None) -> list[Verdict]:
+def verdicts(arms: Sequence[Arm], metric: Metric = HEADLINE, baseline: str | None = None) -> list[Verdict]:
     """Compare the arms of every group with the group's baseline.
 
-    baseline: a placement's name; None takes this-step, else static, else the first arm. Raises UsageError when no
+    baseline: a placement's name; None takes the headline's, see `headline`. Raises UsageError when no
     group has that placement.
     """
     groups: dict[str, list[Arm]] = {}
@@ -71,6 +81,11 @@ def verdicts(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S, baseline
 
 def _verdict_of(group: str, arms: list[Arm], metric: Metric, wanted: str | None) -> Verdict:
     names = [arm.placement for arm in arms]
-    preferred = [name for name in (wanted, *_BASELINES) if name in names]
-    baseline = arms[names.index(preferred[0])] if preferred else arms[0]
-    return Verdict(group, baseline, tuple(compare(baseline, arm, metric) for arm in arms if arm is not baseline))
+    baseline = arms[names.index(baseline_of(names, wanted))]
+    return Verdict(
+        group=group,
+        baseline=baseline,
+        comparisons=tuple(compare(baseline, arm, metric) for arm in arms if arm is not baseline),
+        traces=tuple(trace for arm in arms for trace in arm.traces),
+        copies=tuple(copy for arm in arms for copy in arm.copies),
+    )

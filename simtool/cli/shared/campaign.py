@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from simtool.cli.options import command_line
 from simtool.cli.shared import console
-from simtool.cli.shared.opening import open_sound
 from simtool.errors import UsageError
 from simtool.step.placement import Placement
 
@@ -117,6 +116,7 @@ def judge_arms(
     from simtool.profile.storage import save_profile
     from simtool.replay.replay import replay
     from simtool.replay.scenario import Scenario
+    from simtool.trace.checks.sound import open_sound
 
     timed = "fit" in runs
     fitted = [open_sound(path) for paths in runs["fit" if timed else "live"].values() for path in paths]

@@ -80,7 +80,7 @@ def note(message: str) -> None:
 
 
 @contextmanager
-def progress(description: str, total: int | None) -> Iterator[Callable[[int], None]]:
+def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
     """Show progress on a terminal, nothing otherwise. Yields a function that sets how much is done.
 
     >>> with progress("replaying", total=4) as done:  # doctest: +SKIP
@@ -94,4 +94,4 @@ def progress(description: str, total: int | None) -> Iterator[Callable[[int], No
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
-        yield lambda with_proxies: bar.update(task, with_proxies=with_proxies)
+        yield lambda completed: bar.update(task, completed=completed)

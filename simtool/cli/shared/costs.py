@@ -30,6 +30,7 @@ def costs_for(
     from simtool.profile.proxies import with_proxies
     from simtool.profile.storage import load_profile
     from simtool.profile.whatif import with_changes
+    from simtool.replay.scenario import recorded_controller
 
     if path is not None:
         profile = _of_same_models(load_profile(path), path, source, allow_other=allow_other_model)
@@ -39,6 +40,8 @@ def costs_for(
         name = source.path.name
         today = date.today().isoformat()
         profile = calibrate([source], name=name, command=command_name(), created=today, refits=refits)
+        recorded = recorded_controller(source.manifest).predictor
+        profile = replace(profile, predictor=recorded or profile.predictor)  # what this machine ran with, where it did
         console.note(f"costs: calibrated from {name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")

@@ -13,7 +13,6 @@ import typer
 
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
-from simtool.cli.shared.opening import open_sound
 from simtool.errors import UsageError
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import Placement, resolve_placement
@@ -21,7 +20,8 @@ from simtool.step.placement import Placement, resolve_placement
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
     from simtool.replay.caveats import Caveats
-    from simtool.study.runner import PredictorChoice, Setting
+    from simtool.replay.controller_options import PredictorChoice
+    from simtool.study.runner import Setting
     from simtool.trace.trace import Trace
 
 TraceArgument = Annotated[Path, typer.Argument(help="The trace whose requests and outcomes are replayed.")]
@@ -45,7 +45,7 @@ Jobs = Annotated[int | None, typer.Option(help="Processes; default: one a core."
 Predictor = Annotated[
     Literal["trace", "profile", "none"] | None,
     typer.Option(help="Whose validate-time predictor the controller uses; default: the profile's, or the trace's when "
-                      "it has none (in replay: the trace's, or the profile's)."),
+                      "it has none."),
 ]  # fmt: skip
 FigureOption = Annotated[Path | None, typer.Option(help="Also draw it, into this HTML file.")]
 
@@ -103,6 +103,7 @@ def open_trace(
     """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
     from simtool.calibrate.fit import REFITS
     from simtool.study.runner import controller_of
+    from simtool.trace.checks.sound import open_sound
 
     trace = open_sound(path)
     costs = costs_for(trace, profile, changes, REFITS, allow_other_model=allow_other_model)
@@ -168,16 +169,10 @@ def basis(settings: Sequence[Setting]) -> str:
 
 
 def controller(source: Trace, profile: Profile, predictor: PredictorChoice | None) -> str:
-    """Say whose predictor the controller has, and how replay differs where this is a study's default."""
-    from simtool.study.runner import controller_of, default_predictor
+    """Say whose predictor the controller has."""
+    from simtool.replay.controller_options import ControllerOptions
 
-    choice = predictor or default_predictor(profile)
-    has = controller_of(source, profile, predictor).predictor is not None
-    told = f"controller with the {choice}'s predictor" if has else "controller without a predictor"
-    differs = (
-        predictor is None and choice == "profile" and controller_of(source, profile, "trace").predictor is not None
-    )
-    return told + (" (replay's default: the trace's)" if differs else "")
+    return ControllerOptions(predictor).told(source, profile)
 
 
 def covered(setting: Setting) -> str:

@@ -15,3 +15,11 @@ def read_json(path: Path) -> dict[str, Any]:
         return read_json_table(path)
     except UnreadableError as error:
         raise CheckpointError(f"{path}: {error}: give a model folder, or mend or fetch the file again") from error
+
+
+def read_size(folder: Path, key: str, default: int | None = None) -> int:
+    """A size from a model folder's config.json."""
+    value = read_json(folder / "config.json").get(key, default)
+    if type(value) is not int or value < 1:
+        raise CheckpointError(f"{folder / 'config.json'}: {key} is {value!r}, expected a whole number: mend the key")
+    return value

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from types import TracebackType
 
-from simtool import __version__
 from simtool.engine.devices.protocol import Device, WorkTiming
 from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
 from simtool.engine.serving.engine import LiveRun, Prompt, RunResult, queue, run
@@ -25,6 +24,7 @@ from simtool.step.placement import Placement
 from simtool.step.scheduler import BlockPool, Scheduler
 from simtool.trace.manifest import Manifest
 from simtool.trace.writer import TraceWriter
+from simtool.version import __version__
 
 _WARM_UP_TOKENS = 16
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from simtool.analysis.comparison.arms import Arm
-from simtool.analysis.comparison.compare import Comparison, Metric, metric_value
+from simtool.analysis.comparison.comparison import Comparison
+from simtool.analysis.comparison.headline import HEADLINE
+from simtool.analysis.comparison.runs import metric_value
 from simtool.analysis.comparison.verdict import Verdict
 from simtool.report.figures.style import FAINT, ORIGIN_COLOURS, ORIGIN_SYMBOLS, dress
 
@@ -72,8 +74,9 @@ def draw_comparison(points: Sequence[Point]) -> go.Figure:
 
 
 def _point(arm: Arm, found: Comparison | None) -> Point:
-    value = sum(metric_value(run, Metric.TOKENS_PER_S) for run in arm.runs) / len(arm.runs)
+    value = sum(metric_value(run, found.metric if found else HEADLINE) for run in arm.runs) / len(arm.runs)
     if found is None:
         return Point(arm.name, arm.origin, arm.label, value, 0.0, 0.0, 0.0, "the baseline")
-    change, low, high = ((ratio - 1) * 100 for ratio in (found.ratio, found.low, found.high))
+    low, high = found.found.bounds or (found.ratio, found.ratio)
+    change, low, high = ((ratio - 1) * 100 for ratio in (found.ratio, low, high))
     return Point(arm.name, arm.origin, arm.label, value, change, low, high, found.method)

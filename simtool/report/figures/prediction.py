@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 
 from simtool.analysis.comparison.arms import Arm
-from simtool.analysis.comparison.compare import Metric, metric_value
+from simtool.analysis.comparison.headline import HEADLINE, Metric
+from simtool.analysis.comparison.runs import metric_value
 from simtool.report.figures.style import INK, ORIGIN_COLOURS, dress
 
 _ROW_PX = 64
@@ -36,7 +37,7 @@ class Prediction:
         return f"{round(self.error * 100, 1) + 0.0:+.1f} %"
 
 
-def predictions(arms: Sequence[Arm], metric: Metric = Metric.TOKENS_PER_S) -> list[Prediction]:
+def predictions(arms: Sequence[Arm], metric: Metric = HEADLINE) -> list[Prediction]:
     """Match live arms with the modeled arms of the same placement and shape."""
     modeled = {arm.name: arm for arm in arms if arm.origin == "modeled"}
     result = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, differences, gather_arms, placement_name
+from simtool.analysis.comparison.noise import foreign_load
 from simtool.analysis.comparison.verdict import Verdict, verdicts
 from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import Acceptance, acceptance, draw_acceptance, draw_ranking, draw_reliability
@@ -26,7 +27,6 @@ _NO_DECODE_STEP = {
     "imported": "imported: a profiler's output names no decode step, so there is no throughput to compare",
 }
 _MAX_TIMELINES = 8
-_BUSY_SHARE = 0.1
 
 Progress = Callable[[int], None]
 #: How often `build_page` reports progress.
@@ -54,7 +54,7 @@ def build_page(
         progress(done)
     headlines = [(each.headline, each.method) for each in answers] or [(_NO_DECODE_STEP[traces[0].manifest.origin], "")]
     details = [
-        f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.verdict not in each.headline
+        f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.claim not in each.headline
     ]
     return Page(TITLE, headlines, details, _caveats(traces), sections, sources(arms), command)
 
@@ -62,7 +62,10 @@ def build_page(
 def _comparison(answers: Sequence[Verdict], arms: Sequence[Arm]) -> Section:
     title = "Every placement against the baseline"
     baselines = ", ".join(dict.fromkeys(each.baseline.label for each in answers))
-    text = f"Tokens per second at full occupancy. Baseline: {baselines}. An interval that crosses zero settles nothing."
+    text = (
+        f"Tokens per second at full occupancy, or over the whole run where batches differ. Baseline: {baselines}. "
+        "An interval that crosses zero settles nothing."
+    )
     return Section(title, text, draw_comparison(comparison_points(answers, arms)))
 
 
@@ -152,12 +155,7 @@ def _numbers(arms: Sequence[Arm]) -> Section:
 
 def _caveats(traces: Sequence[Trace]) -> list[str]:
     found = differences(traces)
-    machines = [trace.manifest.details.get("machine") for trace in traces]
-    shares = [machine.get("others_share") for machine in machines if isinstance(machine, dict)]
-    busy = [share for share in shares if isinstance(share, float) and share > _BUSY_SHARE]
-    if busy:
-        found.append(f"other work took up to {max(busy):.0%} of the machine during {len(busy)} of the recordings")
-    return found
+    return found + [warning for warning in (foreign_load(traces).warning,) if warning]
 
 
 def _reading_order(trace: Trace) -> tuple[int, int]:

@@ -11,8 +11,8 @@ from string import Template
 import plotly.graph_objects as go
 from plotly.offline import get_plotlyjs
 
-from simtool import __version__
 from simtool.report.page.provenance import FigureSource
+from simtool.version import __version__
 
 _TEMPLATE = Template((Path(__file__).parent / "page.html").read_text())
 _CONFIG = {"displayModeBar": False, "responsive": True}

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, Run
-from simtool.analysis.comparison.compare import Metric, metric_interval, metric_value
+from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm
+from simtool.analysis.comparison.compare import run_interval
+from simtool.analysis.comparison.noise import foreign_share
+from simtool.analysis.comparison.runs import Run
 from simtool.trace.trace import Trace
 
 
@@ -34,8 +36,8 @@ def _source(arm: Arm, run: Run, trace: Trace) -> FigureSource:
     manifest = trace.manifest
     speed, error = "-", "-"
     if arm.decodes:
-        low, high = metric_interval(run, Metric.TOKENS_PER_S)
-        speed, error = f"{metric_value(run, Metric.TOKENS_PER_S):,.0f}", f"{low:,.0f} to {high:,.0f}"
+        found = run_interval(run)
+        speed, error = f"{found.mean:,.0f}", found.text("{:,.0f}".format)
     names = ", ".join(f"{role} {model.get('id', '?')}" for role, model in manifest.models.items())
     return FigureSource(
         label=arm.label,
@@ -58,11 +60,10 @@ def _command(trace: Trace) -> str:
 def _hardware(trace: Trace) -> str:
     """The device; for a live run also how much of the machine was left to it, for a replay whose costs it used."""
     manifest = trace.manifest
-    machine, profile = manifest.details.get("machine"), manifest.details.get("profile")
+    profile, others = manifest.details.get("profile"), foreign_share(trace)
     text = f"{manifest.device_name} ({manifest.device})"
-    if isinstance(machine, dict):
-        others = machine.get("others_share")
-        text += f", {others:.0%} of the machine taken by other work" if isinstance(others, float) else ""
+    if others is not None:
+        text += f", {others:.0%} of the machine taken by other work"
     if isinstance(profile, dict):
         text += f", costs from profile {profile.get('name')}"
     return text

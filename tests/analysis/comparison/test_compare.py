@@ -1,13 +1,16 @@
 """The comparison must find an effect that is there, and say that it cannot tell when there is none."""
 
 import dataclasses
+import math
 
 import numpy as np
 import polars as pl
 import pytest
 
-from simtool.analysis.comparison.arms import Arm, Run, differences, gather_arms
-from simtool.analysis.comparison.compare import Metric, block_length, compare
+from simtool.analysis.comparison.arms import Arm, differences, gather_arms
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.headline import Metric
+from simtool.analysis.comparison.runs import Run
 from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import replace_table
 from tests.synthetic import make_trace
@@ -28,7 +31,7 @@ def test_paired_repetitions_cancel_the_drift_they_share():
     slow = _arm("slow", *(_run(ms, rng, 4000) for ms in drift))
     fast = _arm("fast", *(_run(ms * 0.93, rng, 4000) for ms in drift))
     result = compare(slow, fast, Metric.STEP_TIME)
-    assert result.low < 0.93 < result.high
+    assert result.found.contains(0.93)
     assert result.resolved
     assert "fast has 7." in result.verdict
     assert result.method == "paired t on 6 repetitions"
@@ -48,6 +51,7 @@ def test_the_number_of_repetitions_needed_is_enough():
     one = _arm("one", *(Run("a", np.array([10**9]), np.array([10**9])) for _ in log_ratios))
     two = _arm("two", *(Run("b", np.array([round(10**9 * np.exp(x))]), np.array([10**9])) for x in log_ratios))
     needed = compare(one, two).needed
+    assert needed is not None
     repeat = [_arm(arm.label, *(arm.runs * (needed // 4 + 1))) for arm in (one, two)]
     assert needed > 4
     assert compare(repeat[0], repeat[1]).resolved
@@ -60,7 +64,7 @@ def test_one_live_run_each_settles_nothing():
     live = compare(_arm("slow", slow, origin="live"), _arm("fast", fast, origin="live"))
     assert modeled.resolved
     assert not live.resolved
-    assert (live.low, live.high) == (modeled.low, modeled.high)
+    assert live.found == modeled.found
     assert live.verdict.startswith("cannot tell fast from slow by one run each")
     assert "interleaved repetitions" in live.verdict
 
@@ -71,31 +75,40 @@ def test_unpaired_repetitions_use_welch():
     two = _arm("two", *(_run(4, rng) for _ in range(5)))
     result = compare(one, two)
     assert "Welch's t on 3 and 5" in result.method
-    assert result.low < 1.25 < result.high
+    assert result.found.contains(1.25)
 
 
-def test_the_bootstrap_covers_the_truth_of_an_autocorrelated_series():
-    """AR(1) steps, no true difference: about 5 % false alarms; independent resampling would give far more."""
+def test_b_over_a_mirrors_a_over_b_exactly():
     rng = np.random.default_rng(3)
-    alarms = sum(
-        compare(_arm("a", _slow_wave(rng)), _arm("b", _slow_wave(rng)), Metric.STEP_TIME).resolved for _ in range(60)
-    )
-    assert alarms <= 12
+    one, two = (_arm(name, _run(5, rng)) for name in ("one", "two"))
+    many, more = (_arm(name, *(_run(5, rng) for _ in range(count))) for name, count in (("many", 4), ("more", 6)))
+    for first, second in ((one, two), (many, more)):
+        for metric in (Metric.TOKENS_PER_S, Metric.STEP_TIME):
+            ahead, back = compare(first, second, metric).found.mapped(math.log), compare(second, first, metric).found
+            assert back.bounds is not None
+            assert ahead.bounds == pytest.approx([-math.log(end) for end in reversed(back.bounds)])
+            assert ahead.mean == pytest.approx(-math.log(back.mean))
 
 
-def _slow_wave(rng: np.random.Generator) -> Run:
-    wave = np.zeros(400)
-    for t in range(1, len(wave)):
-        wave[t] = 0.8 * wave[t - 1] + 0.03 * rng.standard_normal()
-    return Run("wave", np.full(400, 8), (5e6 * (1 + wave)).astype(np.int64))
-
-
-def test_blocks_grow_with_autocorrelation():
+def test_paired_by_tokens_mirrors_too():
     rng = np.random.default_rng(4)
-    assert block_length(rng.standard_normal(1000)) <= 12
-    assert block_length(np.cumsum(rng.standard_normal(1000))) > 50
-    assert block_length(np.array([1.0, 2.0])) == 1
-    assert block_length(np.full(100, 3)) == 5
+    one, two = (_arm(n, dataclasses.replace(_run(5, rng), tokens=np.full(200, 8), workload="w")) for n in "ab")
+    ahead, back = compare(one, two).found, compare(two, one).found
+    assert ahead.bounds is not None
+    assert back.bounds is not None
+    assert ahead.bounds == pytest.approx([1 / end for end in reversed(back.bounds)])
+
+
+def test_a_handful_of_steps_tells_nothing():
+    """Four steps of one length each: not an interval without width, but none."""
+    one, two = (_arm(n, Run(n, np.full(4, 8), np.full(4, ns), "w")) for n, ns in (("a", 10**6), ("b", 2 * 10**6)))
+    result = compare(one, two)
+    assert not result.resolved
+    assert (result.found.bounds, result.interval) == (None, "-")
+    assert result.verdict == (
+        "cannot tell b from a: 4 steps, and fewer than 30 tell too little of their spread "
+        "(here it gives 50.0 % fewer tokens/s)"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +221,6 @@ def test_pairing_by_tokens_cancels_what_the_workload_does_to_both():
     paired = compare(run(1.0, "same"), run(0.98, "same"))
     unpaired = compare(run(1.0, None), run(0.98, None))
     assert paired.resolved
-    assert paired.low < 1 / 0.98 < paired.high
+    assert paired.found.contains(1 / 0.98)
     assert "paired by tokens" in paired.method
     assert not unpaired.resolved

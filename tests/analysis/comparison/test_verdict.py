@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from simtool.analysis.comparison.arms import Arm, Run
+from simtool.analysis.comparison.arms import Arm
+from simtool.analysis.comparison.runs import Run
 from simtool.analysis.comparison.verdict import verdicts
 from simtool.errors import UsageError
 
@@ -14,39 +15,39 @@ def _arm(placement: str, speeds: list[float], origin: str = "live", group: str =
 
 
 def test_the_best_resolved_arm_is_the_headline():
-    arms = [_arm("static", [9, 9.1, 9.05]), _arm("this-step", [10, 10.1, 10.1]), _arm("lag", [11, 11.2, 11.05])]
+    arms = [_arm("this-step", [9, 9.1, 9.05]), _arm("static", [10, 10.1, 10.1]), _arm("lag", [11, 11.2, 11.05])]
     (only,) = verdicts(arms)
-    assert only.baseline.placement == "this-step"
+    assert only.baseline.placement == "static"
     assert only.headline.startswith("live: lag gives 10.")
     assert only.method == "paired t on 3 repetitions"
 
 
 def test_nothing_better_is_said_so():
-    (only,) = verdicts([_arm("static", [9, 9.1, 9.05]), _arm("this-step", [10, 10.1, 10.1])])
-    assert only.headline.startswith("live: nothing beats this-step; the closest: static gives")
+    (only,) = verdicts([_arm("this-step", [9, 9.1, 9.05]), _arm("static", [10, 10.1, 10.1])])
+    assert only.headline.startswith("live: nothing beats static; the closest: this-step gives")
 
 
 def test_one_live_run_each_claims_nothing():
-    (only,) = verdicts([_arm("this-step", [10]), _arm("lag", [12]), _arm("static", [8])])
-    assert only.headline.startswith("live: cannot tell lag, static from this-step by one run each: runs drift")
+    (only,) = verdicts([_arm("static", [10]), _arm("lag", [12]), _arm("this-step", [8])])
+    assert only.headline.startswith("live: cannot tell lag, this-step from static by one run each: runs drift")
 
 
 def test_noise_claims_nothing():
-    (only,) = verdicts([_arm("this-step", [10, 12, 9]), _arm("lag", [12, 9, 11]), _arm("static", [9, 12, 10])])
-    lag, static = only.comparisons
+    (only,) = verdicts([_arm("static", [10, 12, 9]), _arm("lag", [12, 9, 11]), _arm("this-step", [9, 12, 10])])
+    lag, fresh = only.comparisons
     assert only.headline == (
-        "live: cannot tell lag, static from this-step: every 95 % interval spans zero "
-        f"(lag {lag.interval}, static {static.interval})"
+        "live: cannot tell lag, this-step from static: every 95 % interval spans zero "
+        f"(lag {lag.interval}, this-step {fresh.interval})"
     )
 
 
 def test_the_headline_is_a_pair_that_is_resolved():
-    arms = [_arm("this-step", [10, 10.1, 10.1]), _arm("lag", [8, 16, 10]), _arm("static", [9, 9.1, 9.05])]
+    arms = [_arm("static", [10, 10.1, 10.1]), _arm("lag", [8, 16, 10]), _arm("this-step", [9, 9.1, 9.05])]
     (only,) = verdicts(arms)
-    lag, static = only.comparisons
-    assert (lag.resolved, static.resolved) == (False, True)
-    assert lag.ratio > static.ratio
-    assert only.headline == f"live: {static.verdict}"
+    lag, fresh = only.comparisons
+    assert (lag.resolved, fresh.resolved) == (False, True)
+    assert lag.ratio > fresh.ratio
+    assert only.headline == f"live: {fresh.verdict}"
 
 
 def test_groups_are_answered_apart():

@@ -7,8 +7,8 @@ import json
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from simtool.cli.shared.live import PromptSource, shapes
 from simtool.engine.prompts.files import TextEncoder, read_prompt_ids, read_text_prompts
+from simtool.engine.prompts.source import PromptSource, describe_prompts
 from simtool.errors import CheckpointError, UsageError
 
 WORDS = ["<unk>", "<user>", "<assistant>", "<system>", "<end>", "say", "hello", "world", "again", "please"]
@@ -50,7 +50,7 @@ def test_plain_prompts_and_their_lengths(folder):
     prompts = read_text_prompts(path, folder, 9)
     assert [words(prompt.prompt_ids) for prompt in prompts] == ["say hello", "hello world again"]
     assert [(p.request_id, p.max_new_tokens, p.key) for p in prompts] == [("r0000", 9, 0), ("r0001", 9, 1)]
-    assert shapes(prompts) == "2 prompts of 2 to 3 tokens (median 3), up to 9 new tokens each"
+    assert describe_prompts(prompts) == "2 prompts of 2 to 3 tokens (median 3), up to 9 new tokens each"
 
 
 SHAREGPT = {

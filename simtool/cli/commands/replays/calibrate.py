@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, OutPath, Traces, check_distinct, check_output
 from simtool.cli.shared import console
-from simtool.cli.shared.opening import open_sound
 from simtool.errors import UsageError
 from simtool.units import NS_PER_US, format_ns
 
@@ -34,6 +33,7 @@ def calibrate(
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
     from simtool.profile.storage import save_profile
+    from simtool.trace.checks.sound import open_sound
 
     command = " ".join(["simtool calibrate", *(trace.name for trace in traces)])
     opened = [open_sound(trace) for trace in traces]

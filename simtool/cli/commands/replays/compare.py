@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,7 +9,6 @@ import typer
 
 from simtool.cli.options import FINDING, JsonFlag, Traces, check_distinct
 from simtool.cli.shared import console
-from simtool.cli.shared.opening import open_sound
 from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from simtool.trace.trace import Trace
 
 Baseline = Annotated[
-    str | None, typer.Option(help="Placement to judge against; default: this-step, else static, else the first.")
+    str | None, typer.Option(help="Placement to judge against; default: static, else this-step, else the first.")
 ]
 
 
@@ -27,7 +25,8 @@ def compare(
     traces: Traces,
     baseline: Baseline = None,
     metric: Annotated[
-        Literal["tokens_per_s", "step_time"], typer.Option(help="What to compare, at full occupancy.")
+        Literal["tokens_per_s", "whole_run_tokens_per_s", "step_time"],
+        typer.Option(help="What to compare: the first and the last at full occupancy."),
     ] = "tokens_per_s",
     json: JsonFlag = False,
 ) -> None:
@@ -36,7 +35,7 @@ def compare(
     Exit 1 when the traces are not alike enough to compare: other models or seeds, unequal greedy outputs.
     """
     from simtool.analysis.comparison.arms import differences, gather_arms
-    from simtool.analysis.comparison.compare import Metric
+    from simtool.analysis.comparison.headline import Metric
     from simtool.analysis.comparison.verdict import verdicts
 
     opened = open_all(traces)
@@ -62,21 +61,26 @@ def compare(
 def open_all(paths: list[Path]) -> list[Trace]:
     """Open traces; one given twice, which would count as a repetition, or a broken one is refused."""
     check_distinct(paths)
+    from simtool.trace.checks.sound import open_sound
+
     return [open_sound(path) for path in paths]
 
 
 def _as_json(answer: Verdict) -> dict[str, object]:
-    rows = [{**asdict(each), "resolved": each.resolved, "verdict": each.verdict} for each in answer.comparisons]
-    return {"group": answer.group, "baseline": answer.baseline.label, "headline": answer.headline, "comparisons": rows}
+    rows = [each.to_dict() for each in answer.comparisons]
+    told = {"group": answer.group, "baseline": answer.baseline.label, "headline": answer.headline}
+    return {**told, **answer.load.to_dict(), "copies": list(answer.copies), "comparisons": rows}
 
 
 def _print(answers: list[Verdict]) -> None:
     for each in answers:
         console.say(each.headline, style="bold")
-        said = [comparison for comparison in each.comparisons if comparison.verdict in each.headline]
+        for copy in each.copies:
+            console.note(copy)
+        said = [comparison for comparison in each.comparisons if comparison.claim in each.headline]
         for comparison in said:
             console.say(f"    {comparison.method}")
         for comparison in each.comparisons:
             if comparison not in said:
-                console.say(f"  {comparison.verdict}")
+                console.say(f"  {comparison.claim}")
                 console.say(f"    {comparison.method}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
@@ -12,7 +10,6 @@ import typer
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, TimeUnitOption, check_controller
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
-from simtool.cli.shared.opening import open_sound
 from simtool.cli.shared.replaying import Outputs, Replays, report
 from simtool.cli.shared.summary import arrived_over_time
 from simtool.errors import UsageError
@@ -21,6 +18,7 @@ from simtool.units import TimeUnit
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
+    from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Arrivals, Scenario
     from simtool.replay.workload import Workload
     from simtool.step.controller import ControllerSettings
@@ -40,8 +38,8 @@ def replay(
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
     lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for those of the placements that "
                          "have a lag.")] = None,
-    predictor: Annotated[str | None, typer.Option(help="Whose validate-time predictor the controller uses: trace, "
-                         "profile or none; default: the trace's, or the profile's when it has none.")] = None,
+    predictor: Annotated[Literal["trace", "profile", "none"] | None, typer.Option(help="Whose validate-time predictor "
+                         "the controller uses; default: the profile's, or the trace's when it has none.")] = None,
     draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default: the trace's "
                                                         "(0 as in xLLM, unless recorded otherwise).")] = None,
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
@@ -74,7 +72,9 @@ def replay(
     if outputs:
         outputs.check(placements)
     from simtool.profile.whatif import check_effect
+    from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Scenario
+    from simtool.trace.checks.sound import open_sound
 
     source = open_sound(trace)
     costs = costs_for(source, profile, change or [], allow_other_model=allow_other_model)
@@ -84,7 +84,7 @@ def replay(
     base = Scenario(
         placements[0],
         source.manifest.concurrency if concurrency is None else concurrency,
-        _controller(source, costs, placements, predictor, {"draft_ms": draft_ms, "min_gain": min_gain}),
+        _controller(source, costs, placements, ControllerOptions(predictor, draft_ms, min_gain)),
         _arrivals(arrivals or ("closed" if requests is None else "trace")),
         outcomes,
         noise,
@@ -177,33 +177,18 @@ def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
 
 
 def _controller(
-    source: Trace,
-    profile: Profile,
-    placements: list[Placement],
-    choice: str | None,
-    settings: Mapping[str, float | None],
+    source: Trace, profile: Profile, placements: list[Placement], options: ControllerOptions
 ) -> ControllerSettings:
-    """What the controller knows: the trace's settings, but for those that are given; choice: of the predictor."""
-    from simtool.replay.scenario import recorded_controller
-
-    given = {name: value for name, value in settings.items() if value is not None}
-    recorded = recorded_controller(source.manifest)
-    recorded = replace(
-        recorded,
-        draft_ms=given.get("draft_ms", recorded.draft_ms),
-        min_gain=given.get("min_gain", recorded.min_gain),
-    )
-    if not any(placement.decides for placement in placements):
-        return recorded
-    if choice is None:
-        choice = "trace" if recorded.predictor or not profile.predictor else "profile"
-        console.note(f"controller: the {choice}'s predictor")
-    fitted = {"trace": recorded.predictor, "profile": profile.predictor, "none": None}
-    if choice not in fitted:
-        raise UsageError(f"--predictor is {choice!r}; expected trace, profile or none")
-    if fitted[choice] is None and choice != "none":
-        console.note(f"warning: the {choice} has no predictor, so every verify counts 1 ms and pruning gains nothing")
-    return replace(recorded, predictor=fitted[choice])
+    """What the controller knows, said where something decides."""
+    settings = options.settings(source, profile)
+    if any(placement.decides for placement in placements):
+        console.note(options.told(source, profile))
+        if settings.predictor is None and options.predictor != "none":
+            whose = options.choice(profile)
+            console.note(
+                f"warning: the {whose} has no predictor, so every verify counts 1 ms and pruning gains nothing"
+            )
+    return settings
 
 
 def _arrivals(text: str) -> Arrivals:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, check_output, command_line
-from simtool.cli.shared import console, live
+from simtool.cli.shared import console
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
@@ -63,25 +63,28 @@ def validate(
     check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
     if report is not None:
         check_output(report, force=force)
-    models = live.choose_models(target, draft, algorithm, sl)
-    from simtool.cli.commands.traces.fill import complete_outcomes
     from simtool.cli.shared import campaign
     from simtool.engine.devices.spec import SamplingConfig
+    from simtool.engine.models.shipped import choose_models
+    from simtool.engine.outcomes.complete import complete_outcomes
+    from simtool.engine.prompts.source import PromptSource, describe_prompts
+    from simtool.engine.serving.opening import SessionSettings, open_session
+    from simtool.engine.serving.predictor import controller_settings
 
+    models = choose_models(target, draft, algorithm, sl)
     sampling = SamplingConfig(seed=seed)
     seeds = {"live": seed + 1} if tokens_only else {"fit": seed, "live": seed + 1}
-    prompts = {
-        use: live.PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()
-    }
+    prompts = {use: PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()}
     served = [prompt for each in prompts.values() for prompt in each]
     slots = concurrency * len(placements) * len(prompts)  # all arms on all sets of prompts take turns on one device
-    with live.open_session(device, models, slots, served, dtype=dtype, sampling=sampling, kv=(None, 16)) as session:
+    room = SessionSettings(models=models, device=device, concurrency=slots, dtype=dtype, sampling=sampling)
+    with open_session(room, served, console.note) as session:
         campaign.make_room(out, force=force)
-        controller = live.controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0)
-        console.note(f"to judge on: {live.shapes(prompts['live'])}")
+        controller = controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0, console.note)
+        console.note(f"to judge on: {describe_prompts(prompts['live'])}")
         runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]
-    complete_outcomes(source, models.target, models.draft)
+    complete_outcomes(source, models.target, models.draft, say=console.note, progress=console.progress)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)
     command = command_line()
     document = outcome.document(command)

@@ -98,7 +98,7 @@ def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, j
                 f"{each.tokens_per_s:.0f}",
                 format_ns(each.step_ns),
                 _percent(each.gain.ratio),
-                f"{_percent(each.gain.low)} to {_percent(each.gain.high)}",
+                each.gain.interval,
                 each.why,
             )
             for each in result.best
@@ -111,7 +111,9 @@ def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, j
 
 
 def _as_json(tried: OrderCandidates, result: SearchResult, basis: str) -> dict[str, object]:
-    best = [{**asdict(each), "placement": each.placement.to_dict()} for each in result.best]
+    best = [
+        {**asdict(each), "gain": each.gain.to_dict(), "placement": each.placement.to_dict()} for each in result.best
+    ]
     return {
         "origin": "replayed",
         "basis": f"{basis}; {_CHOSEN}",

@@ -9,7 +9,6 @@ import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, OutPath, check_output
 from simtool.cli.shared import console
-from simtool.cli.shared.opening import open_sound
 
 
 def export(
@@ -21,6 +20,7 @@ def export(
     """Write Chrome trace JSON (compressed when --out ends in .gz): open it in ui.perfetto.dev."""
     target = out if out is not None else Path(f"{trace.resolve().name}.perfetto.json")
     check_output(target, force=force)
+    from simtool.trace.checks.sound import open_sound
     from simtool.trace.exporters.perfetto import export_perfetto
 
     count = export_perfetto(open_sound(trace), target, force=force)

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output, check_trace_output, command_line
-from simtool.cli.shared import console, live
-from simtool.cli.shared.opening import open_sound
+from simtool.cli.shared import console
+from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
 from simtool.step.placement import resolve_placement
 
@@ -64,47 +64,35 @@ def record(
     profiled = out.with_name(out.name + ".profile")
     if profile:
         check_output(profiled, force=force)
-    models = live.choose_models(target, draft, algorithm, sl)
     from simtool.engine.devices.spec import SamplingConfig
-    from simtool.engine.serving.losslessness import sampling_bias
-    from simtool.engine.serving.session import RunPlan
+    from simtool.engine.models.shipped import choose_models
+    from simtool.engine.prompts.source import PromptSource
+    from simtool.engine.serving.record import RecordSettings
+    from simtool.engine.serving.record import record as run
 
-    sampling = SamplingConfig(temperature, top_k, top_p, seed)
-    if outcomes == "full" and not sampling.greedy:
-        raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
-    asked = live.PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts)
-    served = asked.load(models.target)
-    console.note(live.shapes(served))
-    with live.open_session(
-        device,
-        models,
-        concurrency,
-        served,
+    settings = RecordSettings(
+        models=choose_models(target, draft, algorithm, sl),
+        prompts=PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts),
+        device=device,
+        concurrency=concurrency,
         dtype=dtype,
-        sampling=sampling,
-        kv=(kv_blocks, block_size),
+        predictor=predictor or "live",
+        draft_ms=draft_ms or 0.0,
+        min_gain=min_gain or 0.0,
+        sampling=SamplingConfig(temperature, top_k, top_p, seed),
+        kv_blocks=kv_blocks,
+        block_size=block_size,
         graph_rows=graph_rows,
-    ) as session:
-        session.check(RunPlan(served, placement))
-        chosen = (predictor or "live") if placement.decides else "none"
-        controller = live.controller_settings(session, chosen, draft_ms or 0.0, min_gain or 0.0)
-        if bias := sampling_bias(placement, controller, sampling, session.info):
-            session.warnings.append(bias)
-            console.note(f"warning: {bias}")
-        plan = RunPlan(served, placement, controller, asked.drawn_with)
-        session.warm_up(plan)
-        with console.progress(f"recording {placement.name}", total=len(served)) as done:
-            session.record(out, plan, force=force, progress=done, details={"command": command_line()})
-        if profile:
-            session.profile(profiled, plan, profile)
-    if outcomes == "full":
-        from simtool.cli.commands.traces.fill import complete_outcomes
-
-        complete_outcomes(out, models.target, models.draft)
-    _summarise(out, json)
-
-
-def _summarise(out: Path, json: bool) -> None:
-    from simtool.cli.shared.summary import print_summaries
-
-    print_summaries([open_sound(out)], json=json)
+        every_anchor=outcomes == "full",
+        profile_steps=profile,
+    )
+    trace = run(
+        out,
+        placement,
+        settings,
+        force=force,
+        command=command_line(),
+        say=console.note,
+        progress=console.progress,
+    )
+    print_summaries([trace], json=json)

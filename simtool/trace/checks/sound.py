@@ -1,14 +1,12 @@
-"""How commands open a trace that they make figures from: one that contradicts itself is refused."""
+"""Opening a trace to make figures from: one that contradicts itself is refused."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from simtool.errors import TraceError
-
-if TYPE_CHECKING:
-    from simtool.trace.trace import Trace
+from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.trace import Trace, open_trace
 
 
 def open_sound(path: Path) -> Trace:
@@ -17,9 +15,6 @@ def open_sound(path: Path) -> Trace:
     Raises TraceError when it cannot be opened or breaks an invariant. Warnings and notes, as of a trace whose writer
     was stopped, do not matter here: `simtool inspect` lists them.
     """
-    from simtool.trace.checks.check import Severity, check_trace
-    from simtool.trace.trace import open_trace
-
     trace = open_trace(path)
     errors = [finding for finding in check_trace(trace) if finding.severity is Severity.ERROR]
     if errors:

@@ -1,0 +1,114 @@
+"""One run as a comparison needs it: its steps, when it ran, and what it holds."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from simtool.analysis.comparison.headline import Metric
+from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.trace.trace import Trace
+from simtool.units import NS_PER_S
+
+Counts = NDArray[np.int64]
+
+#: The flat columns of rows: with the steps they tell two runs apart.
+_ROWS = ("step", "request_id", "slot", "anchor_position", "prefix_len", "accepted", "emitted")
+
+
+@dataclass(frozen=True)
+class Whole:
+    """All steps of a run, prefills too. tokens: emitted, [steps]; duration_ns: to the next step's start, [steps].
+
+    batch: the largest. filled: whether all slots were ever busy at once. start_ns, end_ns: on the run's clock.
+    content: names what the run holds; runs of one content are one run.
+    """
+
+    tokens: Counts
+    duration_ns: Counts
+    batch: int
+    filled: bool
+    start_ns: int
+    end_ns: int
+    content: str
+
+
+@dataclass(frozen=True)
+class Run:
+    """One trace's decode steps at full occupancy. tokens, duration_ns: [steps].
+
+    workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
+    whole: the rest of the run; None in a study, which keeps the full batch only.
+    """
+
+    name: str
+    tokens: Counts
+    duration_ns: Counts
+    workload: str | None = None
+    whole: Whole | None = None
+
+
+def run_of(trace: Trace) -> Run:
+    """Return a trace's run."""
+    steps, rows = trace.table("steps"), trace.table("rows")
+    full = full_occupancy(decode_steps(steps, rows))
+    return Run(
+        name=str(trace.path),
+        tokens=full["tokens"].to_numpy(),
+        duration_ns=full["duration_ns"].to_numpy(),
+        workload=_workload(trace),
+        whole=_whole(trace, steps, rows) if full.height else None,
+    )
+
+
+def series(run: Run, metric: Metric) -> tuple[Counts, Counts]:
+    """Return the tokens and durations in ns of the steps that a metric counts."""
+    if metric is not Metric.WHOLE_RUN:
+        return run.tokens, run.duration_ns
+    if run.whole is None:
+        raise ValueError(f"{run.name} keeps its full batch only; compare it by tokens_per_s")
+    return run.whole.tokens, run.whole.duration_ns
+
+
+def metric_value(run: Run, metric: Metric) -> float:
+    """Return tokens per second, or ns per step, of one run."""
+    tokens, duration_ns = series(run, metric)
+    if metric is Metric.STEP_TIME:
+        return float(duration_ns.mean())
+    return float(tokens.sum() * NS_PER_S / duration_ns.sum())
+
+
+def _whole(trace: Trace, steps: pl.DataFrame, rows: pl.DataFrame) -> Whole:
+    """A prefill emits the first token of each request in its batch; a decode step what its rows say."""
+    emitted = rows.group_by("step").agg(pl.col("emitted").sum().cast(pl.Int64))
+    ordered = steps.join(emitted, on="step", how="left").sort("start_ns", "step")
+    first = pl.when(pl.col("kind") == "prefill").then(pl.col("batch").cast(pl.Int64)).otherwise(0)
+    tokens = ordered.select(pl.col("emitted").fill_null(first))["emitted"].to_numpy()
+    starts, ends = ordered["start_ns"].to_numpy(), ordered["end_ns"].to_numpy()
+    batch = int(steps.filter(pl.col("kind") == "decode")["batch"].to_numpy().max())
+    return Whole(
+        tokens=tokens,
+        duration_ns=np.diff(np.append(starts, ends[-1])),
+        batch=batch,
+        filled=batch >= trace.manifest.concurrency,
+        start_ns=int(starts[0]),
+        end_ns=int(ends.max()),
+        content=_content(steps, rows),
+    )
+
+
+def _content(steps: pl.DataFrame, rows: pl.DataFrame) -> str:
+    told = steps.write_csv() + rows.select(_ROWS).write_csv()
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _workload(trace: Trace) -> str | None:
+    manifest = trace.manifest
+    if manifest.sampling.get("temperature") not in (0, 0.0):
+        return None
+    asked = trace.table("requests").select("request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
+    return hashlib.sha256(f"{manifest.models.get('target')} {asked}".encode()).hexdigest()

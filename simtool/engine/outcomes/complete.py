@@ -1,0 +1,71 @@
+"""The outcomes that a recording lacks, added by a teacher-forced pass, so that any placement can be replayed."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+
+from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.models.shipped import SHIPPED
+from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
+from simtool.engine.serving.session import identity
+from simtool.errors import UsageError
+from simtool.progress import Say, ShowProgress, unsaid, unshown
+from simtool.trace.checks.sound import open_sound
+from simtool.trace.outcome_coverage import OutcomeCoverage, add_outcomes, requests_without_outcomes
+from simtool.trace.rounding_ties import Choice, judge_flip
+from simtool.trace.trace import Trace
+
+
+def complete_outcomes(
+    path: Path,
+    target: Path | None = None,
+    draft: Path | None = None,
+    *,
+    say: Say = unsaid,
+    progress: ShowProgress = unshown,
+) -> OutcomeCoverage:
+    """Add the drafter's outcome at every anchor that lacks one, and return what the trace then holds.
+
+    A few requests at a time, so that an interrupt loses little. target, draft: the folders that the trace was recorded
+    with; default: the shipped ones. Raises UsageError for other models, TraceError for a trace that is not a greedy
+    live recording with its prompts.
+    """
+    opened = open_sound(path)
+    todo = requests_without_outcomes(opened)
+    started, flips = time.perf_counter(), dict[Choice, float]()
+    if todo:
+        teacher_forced = _open_pass(opened, target, draft)
+        with progress("filling outcomes", len(todo)) as done:
+            for first in range(0, len(todo), 16):
+                chunk = todo[first : first + 16]
+                filled = {name: teacher_forced.outcomes(prompt, output) for name, prompt, output in chunk}
+                flips |= {Choice(name, at): gap for name, each in filled.items() for at, gap in each.flips.items()}
+                opened = add_outcomes(opened, filled)
+                done(first + len(chunk))
+    if flips:
+        tokens = sum(len(output) for _, _, output in todo)
+        widest = judge_flip(opened, *max(flips.items(), key=lambda flip: flip[1]))
+        say(f"{len(flips)} of {tokens} output tokens are not what the target chooses here; widest {widest}")
+    report = OutcomeCoverage.of(opened)
+    say(f"{report} ({time.perf_counter() - started:.1f} s)")
+    return report
+
+
+def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> TeacherForcedPass:
+    """Load the models that the trace was recorded with; refuse others, whose outcomes would be wrong."""
+    manifest = opened.manifest
+    if target is None or draft is None:
+        shipped = manifest.models.get("draft", {}).get("id", "")
+        target, draft = SHIPPED / "target", SHIPPED / shipped
+    for role, folder in (("target", target), ("draft", draft)):
+        if not folder.is_dir():
+            raise UsageError(f"{folder}: no such {role} folder; give --target and --draft as when it was recorded")
+        if identity(folder) != manifest.models.get(role):
+            raise UsageError(f"{folder}: not the {role} that {opened.path} was recorded with; give that one")
+    torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
+    dtype = getattr(torch, str(manifest.details.get("dtype", "float32")))
+    loaded = load_target(target, dtype)
+    return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype), manifest.sl)

@@ -1,0 +1,88 @@
+"""Recording: models, prompts and a placement -> a live run that leaves a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from simtool.engine.outcomes.complete import complete_outcomes
+from simtool.engine.prompts.source import PromptSource, describe_prompts
+from simtool.engine.serving.losslessness import sampling_bias
+from simtool.engine.serving.opening import SessionSettings, open_session
+from simtool.engine.serving.predictor import controller_settings
+from simtool.engine.serving.session import RunPlan, Session
+from simtool.errors import UsageError
+from simtool.progress import Say, ShowProgress, unsaid, unshown
+from simtool.step.placement import Placement, resolve_placement
+from simtool.trace.checks.sound import open_sound
+from simtool.trace.trace import Trace
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordSettings(SessionSettings):
+    """Everything about a recording but its placement.
+
+    predictor: the controller's validate-time predictor: live (timed now), none, or the path of a profile. draft_ms:
+    what the controller takes the draft to cost (0, as in xLLM). min_gain: relative gain that a longer prefix must
+    bring. every_anchor: afterwards a teacher-forced pass adds the drafter's outcome at every anchor, so that any
+    placement can be replayed token-exactly. profile_steps: then run so many steps again under the framework's
+    profiler, into `<out>.profile`.
+    """
+
+    prompts: PromptSource = field(default_factory=PromptSource)
+    predictor: str = "live"
+    draft_ms: float = 0.0
+    min_gain: float = 0.0
+    every_anchor: bool = False
+    profile_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if self.every_anchor and not self.sampling.greedy:
+            raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
+
+
+def record(
+    out: Path | str,
+    placement: Placement | str,
+    settings: RecordSettings | None = None,
+    *,
+    force: bool = False,
+    command: str = "simtool.record",
+    say: Say = unsaid,
+    progress: ShowProgress = unshown,
+) -> Trace:
+    """Run the models live under one placement, write a trace to the folder `out`, and return it opened.
+
+    placement: one, its name, or a TOML file of it. settings: default: the small pair that ships, on the CPU.
+    command: what made the trace, for its manifest. say, progress: hear what goes on.
+
+    Raises UsageError for settings that exclude each other, CheckpointError for models that cannot be read,
+    DeviceError for a device that is not there, CapacityError for requests that do not fit.
+
+    >>> trace = record("traces/a", "lag", RecordSettings(concurrency=4, every_anchor=True))  # doctest: +SKIP
+    """
+    out, asked = Path(out), settings or RecordSettings()
+    order = resolve_placement(placement) if isinstance(placement, str) else placement
+    served = asked.prompts.load(asked.models.target)
+    say(describe_prompts(served))
+    with open_session(asked, served, say) as session:
+        plan = _plan(session, RunPlan(served, order, prompt_seed=asked.prompts.drawn_with), asked, say)
+        session.warm_up(plan)
+        with progress(f"recording {order.name}", len(served)) as done:
+            session.record(out, plan, force=force, progress=done, details={"command": command})
+        if asked.profile_steps:
+            session.profile(out.with_name(out.name + ".profile"), plan, asked.profile_steps)
+    if asked.every_anchor:
+        complete_outcomes(out, asked.models.target, asked.models.draft, say=say, progress=progress)
+    return open_sound(out)
+
+
+def _plan(session: Session, plan: RunPlan, asked: RecordSettings, say: Say) -> RunPlan:
+    """The plan with its controller; refused before the predictor is timed where it cannot run."""
+    session.check(plan)
+    predictor = asked.predictor if plan.placement.decides else "none"
+    controller = controller_settings(session, predictor, asked.draft_ms, asked.min_gain, say)
+    if bias := sampling_bias(plan.placement, controller, asked.sampling, session.info):
+        session.warnings.append(bias)
+        say(f"warning: {bias}")
+    return RunPlan(plan.prompts, plan.placement, controller, plan.prompt_seed)

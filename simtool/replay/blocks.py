@@ -1,0 +1,82 @@
+"""The drafted blocks that a trace holds, as arrays: confidences, and at which anchor of which request each was drafted.
+
+Visited and filled outcomes of one anchor are merged: what the timed run saw, with the match run of whichever knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from simtool.errors import TraceError
+from simtool.step.controller import survival
+from simtool.step.scheduler import Request
+from simtool.trace.trace import Trace
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Drafted blocks, a row each. confidence: [blocks, N], as stored. draft_prob: [blocks] of lists, null: none."""
+
+    confidence: NDArray[np.float32]
+    draft_prob: pl.Series
+
+    @cached_property
+    def path(self) -> NDArray[np.float64]:
+        """The survival of each draft, as the controller reckons it: [blocks, N]."""
+        return survival(self.confidence)
+
+
+@dataclass(frozen=True)
+class Found:
+    """Where blocks were drafted, by request and then anchor: each [found].
+
+    request: index. block: row of the blocks. match_run: 0..N where known, else it tells nothing.
+    """
+
+    request: NDArray[np.int64]
+    anchor: NDArray[np.int64]
+    block: NDArray[np.int32]
+    match_run: NDArray[np.int16]
+    known: NDArray[np.bool_]
+
+
+def read_blocks(trace: Trace, requests: Sequence[Request]) -> tuple[Blocks, Found]:
+    """Return the trace's blocks and where they were drafted; raises TraceError for a block of another width."""
+    table = trace.table("outcomes").sort("request_id", "anchor_position", "source", descending=[False, False, True])
+    _check_widths(trace, table)
+    confidence = table["confidence"].explode().to_numpy().reshape(table.height, trace.manifest.sl)
+    blocks = Blocks(np.ascontiguousarray(confidence, np.float32), table["draft_prob"])
+    names = pl.DataFrame({"request_id": [request.request_id for request in requests]}).with_row_index("request")
+    places = table.select("request_id", "anchor_position", "match_run").with_row_index("block")
+    places = places.join(names, on="request_id", maintain_order="left").sort("request", maintain_order=True)
+    return blocks, _merged(places)
+
+
+def _merged(places: pl.DataFrame) -> Found:
+    key = ["request", "anchor_position"]
+    if places.select(pl.struct(key).is_duplicated().any()).item():
+        places = places.group_by(key, maintain_order=True).agg(
+            pl.col("block").first(), pl.col("match_run").drop_nulls().first()
+        )
+    return Found(
+        places["request"].cast(pl.Int64).to_numpy(),
+        places["anchor_position"].cast(pl.Int64).to_numpy(),
+        places["block"].cast(pl.Int32).to_numpy(),
+        places["match_run"].fill_null(0).cast(pl.Int16).to_numpy(),
+        places["match_run"].is_not_null().to_numpy(),
+    )
+
+
+def _check_widths(trace: Trace, table: pl.DataFrame) -> None:
+    wrong = table.filter(pl.col("confidence").list.len() != trace.manifest.sl)
+    for request_id, anchor, confidence in wrong.select("request_id", "anchor_position", "confidence").iter_rows():
+        raise TraceError(
+            f"{trace.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
+            f"{trace.manifest.sl} drafts; the trace is damaged"
+        )

@@ -1,0 +1,93 @@
+"""All prices of one kind of step as arrays, so that a step is priced in a few vector operations.
+
+The arrays add a cost's terms one after the other, in the cost's own order, so that the sum is the same to the last bit
+as `Cost.predict`; the term that grows with what ran just before comes last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simtool.errors import ProfileError
+from simtool.profile.cost import Cost
+from simtool.replay.caveats import Beyond
+from simtool.replay.step_program import Price, StepProgram
+from simtool.step.cost_features import DECODE_FEATURES, PREFILL_FEATURES
+from simtool.step.idle_effects import IDLE_FEATURES
+
+
+class PriceList:
+    """The prices of a program, [prices] each, in ns. features: names of the sizes, [sizes], that they grow with.
+
+    slopes: [terms, prices], each with its size's place in `sizes`. idle_slope: per doubling of the idle time before it.
+    floor: 0, or minus infinity for a distance that may be negative.
+    """
+
+    def __init__(self, program: StepProgram, profile: str) -> None:
+        self.program = program
+        self.features = DECODE_FEATURES if program.kind == "decode" else PREFILL_FEATURES
+        self._profile = profile
+        costs = [price.cost for price in program.prices]
+        terms = [self._terms(price) for price in program.prices]
+        depth = max(1, *map(len, terms))
+        self.sizes = np.zeros((depth, len(costs)), np.int64)
+        self.slopes = np.zeros((depth, len(costs)))
+        for column, found in enumerate(terms):
+            for row, (size, slope) in enumerate(found):
+                self.sizes[row, column], self.slopes[row, column] = size, slope
+        self.intercept = np.array([cost.intercept_ns for cost in costs])
+        self.idle_slope = np.array([_idle_slope(cost) for cost in costs])
+        self.floor = np.array([-np.inf if price.signed else 0.0 for price in program.prices])
+        self.residuals = np.array([ns for cost in costs for ns in cost.residuals_ns], np.int64)
+        self.residual_count = np.array([len(cost.residuals_ns) for cost in costs])
+        self.residual_start = np.cumsum(self.residual_count) - self.residual_count
+
+    def sums(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return slope x size summed over the terms that do not depend on the past: [prices]. sizes: [sizes]."""
+        total: NDArray[np.float64] = np.add.reduce(sizes[self.sizes] * self.slopes, axis=0)
+        return total
+
+    def noise(self, luck: float, place: int) -> NDArray[np.int64]:
+        """Return what a draw in [0, 1) adds to each price, `place` observations further on: [prices]."""
+        count = np.maximum(self.residual_count, 1)
+        picked = self.residual_start + ((luck * self.residual_count).astype(np.int64) + place) % count
+        there = self.residual_count > 0
+        residuals = np.zeros(len(count), np.int64)
+        residuals[there] = self.residuals[picked[there]]
+        return residuals
+
+    def rounded(self, sums: NDArray[np.float64], noise: NDArray[np.int64] | None) -> list[int]:
+        """Return the prices in whole ns, those that grow with the past as after none."""
+        exact = self.intercept + sums
+        if noise is not None:
+            exact += noise
+        whole: list[int] = np.maximum(np.rint(exact), self.floor).astype(np.int64).tolist()
+        return whole
+
+    def outside(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Iterator[Beyond]:
+        """Yield what lies well outside its calibrated range, of sizes that were at least low and at most high."""
+        for price in self.program.prices:
+            for ends in (low, high):
+                sizes = dict(zip(self.features, ends.tolist(), strict=True))
+                for feature in price.cost.outside(sizes):
+                    yield Beyond(price.name, feature, sizes[feature], *price.cost.ranges[feature])
+
+    def _terms(self, price: Price) -> list[tuple[int, float]]:
+        found = []
+        for name, slope in price.cost.per_feature_ns.items():
+            if name in IDLE_FEATURES:
+                continue
+            if name not in self.features:
+                raise ProfileError(
+                    f"profile {self._profile}: {price.name} in a {self.program.kind} step grows with {name!r}, which "
+                    f"such a step does not have; expected {', '.join(self.features)}"
+                )
+            found.append((self.features.index(name), slope))
+        return found
+
+
+def _idle_slope(cost: Cost) -> float:
+    return sum(slope for name, slope in cost.per_feature_ns.items() if name in IDLE_FEATURES)
