@@ -24,6 +24,7 @@ COMMANDS = {
     "import": "simtool.cli.commands.traces.import_:import_",
     "inspect": "simtool.cli.commands.traces.inspect:inspect",
     "fill": "simtool.cli.commands.traces.fill:fill",
+    "advise": "simtool.cli.commands.replays.advise:advise",
     "validate": "simtool.cli.commands.replays.validate:validate",
     "compare": "simtool.cli.commands.replays.compare:compare",
     "calibrate": "simtool.cli.commands.replays.calibrate:calibrate",

@@ -42,7 +42,7 @@ class Setting:
     """What placements are compared under: a trace, a machine, a concurrency.
 
     seeds: of the noise; none: no noise. fit_error: every seed also prices with another refit of the costs, where the
-    profile carries refits. stale_loss: see Scenario. predictor: see `controller_of`.
+    profile carries refits. stale_loss: see Scenario. controller: what is asked of it instead of the recorded settings.
     """
 
     source: Trace
@@ -51,7 +51,7 @@ class Setting:
     seeds: tuple[int, ...] = ()
     fit_error: bool = True
     stale_loss: float = 0.0
-    predictor: PredictorChoice | None = None
+    controller: ControllerOptions = field(default_factory=ControllerOptions)
 
     @property
     def refitted(self) -> bool:
@@ -60,7 +60,7 @@ class Setting:
 
     def scenarios(self, placement: Placement) -> list[Scenario]:
         """Return the replays of one placement: one without noise, or one a seed."""
-        controller = controller_of(self.source, self.profile, self.predictor)
+        controller = self.controller.settings(self.source, self.profile)
         base = Scenario(placement, self.concurrency, controller, stale_loss=self.stale_loss)
         return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
 

@@ -145,6 +145,7 @@ def settings_of(
     predictor: PredictorChoice | None = None,
 ) -> list[Setting]:
     """Return one setting a concurrency; raises UsageError when the requests cannot fill it, or refits the seeds."""
+    from simtool.replay.controller_options import ControllerOptions
     from simtool.study.full_batch import workload
     from simtool.study.runner import Setting
     from simtool.study.sweep import seeds_of
@@ -156,7 +157,7 @@ def settings_of(
             concurrency,
             seeds_of(seeds),
             not noise_only,
-            predictor=predictor,
+            controller=ControllerOptions(predictor),
         )
         for concurrency in concurrencies
     ]
@@ -164,7 +165,7 @@ def settings_of(
 
 def basis(settings: Sequence[Setting]) -> str:
     """Say which steps are averaged, whose predictor decides, and what the intervals cover."""
-    controllers = dict.fromkeys(controller(each.source, each.profile, each.predictor) for each in settings)
+    controllers = dict.fromkeys(each.controller.told(each.source, each.profile) for each in settings)
     return f"{_STEPS}; {' or '.join(controllers)}; {covered(settings[0])}"
 
 

@@ -1,0 +1,139 @@
+"""Advice in words, one screen: what to do, what it rests on, what matters more, what would turn it, how to be surer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
+from simtool.analysis.comparison.comparison import Comparison
+from simtool.study.advice import Advice, Axis, Change, Lever, Turn
+from simtool.trace.trace import Trace
+from simtool.units import format_ns
+
+_MOST_CHANGES = 3
+_REPEATS = 5
+_LIVE = ORIGIN_WORDS["live"]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do: turn one placement on, leave it off, or neither can be told. comparison: what that rests on.
+
+    use: the placement to turn on; None: none. told: whether the comparison settles it. origin: live or modeled.
+    """
+
+    comparison: Comparison
+    use: str | None
+    told: bool
+    origin: str
+
+
+def decide(advice: Advice, live: Sequence[Comparison]) -> Decision:
+    """Take the verdict from live runs where there are any, else replays: the lead, or the least loss."""
+    found = list(live) or list(advice.comparisons)
+    ahead = [each for each in found if each.resolved and each.ratio > 1]
+    behind = [each for each in found if each.resolved and each.ratio < 1]
+    origin = _LIVE if live else ORIGIN_WORDS["replayed"]
+    sound = all(each.load.trustworthy for each in found)
+    if ahead and sound:
+        best = max(ahead, key=lambda each: each.ratio)
+        return Decision(best, best.other, True, origin)
+    best = max(found, key=lambda each: each.ratio)
+    return Decision(best, None, sound and len(behind) == len(found), origin)
+
+
+def headline(decision: Decision, baseline: str) -> str:
+    """Return the one sentence that a person acts on; the noise gate's warning first."""
+    warning = decision.comparison.load.warning
+    return f"{warning}. {_sentence(decision, baseline)}".capitalize() if warning else _sentence(decision, baseline)
+
+
+def _sentence(decision: Decision, baseline: str) -> str:
+    found = decision.comparison
+    percent = f"{abs(found.ratio - 1) * 100:.1f} %"
+    interval = f"95 % interval {found.interval}, {decision.origin}"
+    if decision.use is not None:
+        return f"Use {decision.use}: {percent} more tokens/s than {baseline} ({interval})."
+    if decision.told:
+        return (
+            f"Leave it off: {baseline} is fastest. The closest, {found.other}, gives {percent} fewer tokens/s "
+            f"({interval})."
+        )
+    more = "more" if found.ratio > 1 else "fewer"
+    return f"Cannot tell: {found.other} gives {percent} {more} tokens/s than {baseline} here ({interval})."
+
+
+def rests_on(decision: Decision, source: Trace, live: Sequence[Trace], profile: str) -> list[str]:
+    """Say what kind of figures the verdict is made of, on what load and which machine."""
+    manifest = source.manifest
+    prompts = source.table("requests").height
+    load = (
+        f"{prompts} prompts at concurrency {manifest.concurrency}, {manifest.algorithm}, SL {manifest.sl}, on "
+        f"{manifest.device_name} ({manifest.device})"
+    )
+    if decision.origin == _LIVE:
+        return [f"{decision.comparison.repetitions} live runs of each placement: {load}", decision.comparison.method]
+    return [
+        f"replays of {source.path.name} ({ORIGIN_WORDS[manifest.origin]}): {load}; costs: {profile}",
+        "not measured live: the interval covers noise and the error of the fitted costs, not other prompts or machines",
+    ]
+
+
+def what_matters(advice: Advice) -> list[tuple[str, str, str]]:
+    """Return (change, gain, interval) of the changes that are worth most; an op for free: the most it can give."""
+    rows = [
+        (_change(change), f"{(change.worth.ratio - 1) * 100:+.1f} %", change.worth.interval)
+        for change in advice.changes
+        if change.worth.resolved
+    ]
+    return rows[:_MOST_CHANGES]
+
+
+def what_turns(advice: Advice) -> list[str]:
+    """Return a sentence for each axis along which another placement would lead, or that none would."""
+    return [_turn(turn) for turn in advice.turns]
+
+
+def to_be_surer(decision: Decision, source: Trace, candidate: str, baseline: str) -> str:
+    """Return the command that would make the verdict surer."""
+    manifest = source.manifest
+    needed = decision.comparison.needed if decision.origin == _LIVE else None
+    repeats = max(_REPEATS, min(needed or _REPEATS, 40))
+    device = "" if manifest.device == "cpu" else f" --device {manifest.device}"
+    return (
+        f"simtool validate --policy {baseline} --policy {candidate}{device} --algorithm {manifest.algorithm} "
+        f"--sl {manifest.sl} --concurrency {manifest.concurrency} --repeats {repeats} --out traces/local/surer"
+    )
+
+
+def live_comparisons(traces: Sequence[Trace], baseline: str) -> list[Comparison]:
+    """Compare what was measured: every live arm with the live baseline, where there is one and it was repeated."""
+    from simtool.analysis.comparison.verdict import verdicts  # noqa: PLC0415
+
+    arms = [arm for arm in gather_arms(traces) if arm.decodes and arm.origin == _LIVE]
+    placements = {arm.placement for arm in arms}
+    if baseline not in placements or len(placements) < 2:
+        return []
+    found = [each for group in verdicts(arms, baseline=baseline) for each in group.comparisons]
+    return [each for each in found if each.repetitions > 1]  # one run each settles nothing; a replay says more
+
+
+def _change(change: Change) -> str:
+    if change.lever is Lever.DRAFT_MS:
+        return f"--draft-ms {change.draft_ms:.2g}"
+    return f"{change.subject} for free"
+
+
+def _turn(turn: Turn) -> str:
+    if turn.axis is Axis.STALE_LOSS:
+        lost = "of the drafts accepted after a decision on old confidence"
+        if turn.value is None:
+            return f"up to {turn.high:.0%} {lost} may be lost, and nothing turns"
+        return f"if more than {turn.value:.0%} {lost} were lost, {turn.leads} would lead"
+    what = "the decision" if turn.axis is Axis.DECIDE else "the draft"
+    now = f"(now {format_ns(turn.today)})"
+    if turn.value is None:
+        return f"{what} may take from {format_ns(turn.low)} to {format_ns(turn.high)} {now}, and nothing turns"
+    side = "more" if turn.above else "less"
+    return f"if {what} took {side} than {format_ns(turn.value)} {now}, {turn.leads} would lead"

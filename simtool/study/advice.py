@@ -1,0 +1,233 @@
+"""Should it be turned on? The verdict, what matters more than the placement, and what would turn the answer.
+
+Where the traces hold live runs of static and of a candidate, their comparison is the verdict; else replays are. What a
+change is worth and what would turn the answer always come from replays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import Comparison
+from simtool.profile.profile import Profile
+from simtool.profile.whatif import with_change
+from simtool.replay.caveats import Caveats
+from simtool.step.cost_features import DecodeShape
+from simtool.step.idle_effects import LastWait, LastWork
+from simtool.step.placement import Placement
+from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
+from simtool.units import NS_PER_MS
+
+#: A change that is worth less than this says nothing a person would act on.
+_WORTH = 0.005
+#: How far a cost is varied in search of the point where another placement leads (a decision up to a whole step), and
+#: how finely.
+_FACTORS = (1 / 8, 8.0)
+_LOSSES = (0.0, 0.6)
+_HALVINGS = 10
+
+
+class Lever(StrEnum):
+    """What can be changed besides the placement: what the controller takes a draft to cost, or one op made free."""
+
+    DRAFT_MS = "draft_ms"
+    FREE_OP = "free_op"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one change is worth under one placement. subject: the op, where one is meant. draft_ms: the option's value.
+
+    worth: throughput with the change over throughput without.
+    """
+
+    lever: Lever
+    placement: str
+    worth: Comparison
+    subject: str = ""
+    draft_ms: float | None = None
+
+
+class Axis(StrEnum):
+    """What is varied until another placement leads."""
+
+    DECIDE = "decide"
+    DRAFT = "draft"
+    STALE_LOSS = "stale_loss"
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Where along an axis the lead changes hands. value: ns of a decision or a draft, or the share lost.
+
+    today: the value now. above: whether the other leads at larger values. leads: the placement that leads there.
+    None as value: nowhere between `low` and `high`.
+    """
+
+    axis: Axis
+    today: float
+    low: float
+    high: float
+    value: float | None = None
+    above: bool = True
+    leads: str = ""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """comparisons: of every candidate with the baseline, modeled. best: the candidate furthest ahead or least behind.
+
+    changes: worth more than half a percent, the largest first. turns: one an axis.
+    """
+
+    baseline: str
+    comparisons: tuple[Comparison, ...]
+    best: Comparison
+    changes: tuple[Change, ...]
+    turns: tuple[Turn, ...]
+    caveats: Caveats = field(default_factory=Caveats)
+
+
+def advise(
+    setting: Setting,
+    baseline: Placement,
+    candidates: Sequence[Placement],
+    *,
+    leading: str | None = None,
+    processes: int = 1,
+    progress: Progress = silent,
+) -> Advice:
+    """Replay the candidates and the baseline, and vary what might turn their order.
+
+    leading: the candidate that live runs put first, whose worth and turning points are asked for; None: the replays'.
+    Raises ProfileError when the profile lacks a cost.
+    """
+    placements = [baseline, *candidates]
+    cells = run_cells([(setting, placement) for placement in placements], processes=processes)
+    progress(1)
+    base = arm_of(cells[0])
+    found = [compare(base, arm_of(each), draws=setting.refitted) for each in cells[1:]]
+    best = max(found, key=lambda each: each.ratio)
+    chosen = next(each for each in candidates if each.name == (leading or best.other))
+    best = next(each for each in found if each.other == chosen.name)
+    changes = _changes(setting, chosen, processes)
+    progress(2)
+    turns = _turns(replace(setting, seeds=()), baseline, chosen)
+    progress(3)
+    return Advice(
+        baseline=baseline.name,
+        comparisons=tuple(found),
+        best=best,
+        changes=changes,
+        turns=turns,
+        caveats=caveats_of(cell for many in cells for cell in many),
+    )
+
+
+#: Stages that `advise` reports to `progress`.
+STAGES = 3
+
+
+def draft_ns(profile: Profile, sl: int, batch: int) -> float:
+    """Return what a draft forward of a full batch costs on the device."""
+    shape = DecodeShape(sl, sl, [0] * batch, [sl] * batch, [1] * batch)
+    return profile.decode.device["draft"].duration.predict({**shape.features(), **LastWork().at(0)})
+
+
+def _decide_ns(profile: Profile, sl: int, batch: int) -> float:
+    shape = DecodeShape(sl, sl, [0] * batch, [sl] * batch, [1] * batch)
+    return profile.decode.host["decide"].pre.predict({**shape.features(), **LastWait().features()})
+
+
+def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Change, ...]:
+    """What telling the controller the draft's time is worth, and each host op for free."""
+    told_ms = draft_ns(setting.profile, setting.source.manifest.sl, setting.concurrency) / NS_PER_MS
+    jobs: list[tuple[Setting, Placement]] = [(setting, placement)]
+    meant: list[tuple[Lever, str, float | None]] = []
+    if placement.decides:
+        options = replace(setting.controller, draft_ms=told_ms)
+        jobs.append((replace(setting, controller=options), placement))
+        meant.append((Lever.DRAFT_MS, "", told_ms))
+    quick = replace(setting, seeds=setting.seeds[:4])
+    for name in sorted({op.name for op in placement.ever_runs()} & set(setting.profile.decode.host)):
+        jobs.append((_with(quick, f"host.{name}=0"), placement))
+        meant.append((Lever.FREE_OP, name, None))
+    plain, *changed = run_cells(jobs, processes=processes)
+    found = []
+    for (lever, subject, value), cells in zip(meant, changed, strict=True):
+        same = plain[: len(cells)]
+        worth = compare(arm_of(same, "as it is"), arm_of(cells, "changed"), draws=setting.refitted)
+        if worth.ratio - 1 >= _WORTH:
+            found.append(Change(lever, placement.name, worth, subject, value))
+    return tuple(sorted(found, key=lambda change: -change.worth.ratio))
+
+
+def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[Turn, ...]:
+    """Vary each axis, without noise, until the lead of one over the other changes hands."""
+    sl, batch = setting.source.manifest.sl, setting.concurrency
+    draft, decide = draft_ns(setting.profile, sl, batch), _decide_ns(setting.profile, sl, batch)
+
+    step_ns = max(mean(cells, _step_ns) for cells in run_cells([(setting, baseline), (setting, chosen)]))
+
+    def lead(changed: Setting) -> float:
+        first, second = run_cells([(changed, baseline), (changed, chosen)])
+        return mean(second, _tokens_per_s) / mean(first, _tokens_per_s) - 1
+
+    axes: Mapping[Axis, tuple[float, tuple[float, float], Callable[[float], Setting]]] = {
+        Axis.DRAFT: (
+            draft,
+            (draft * _FACTORS[0], draft * _FACTORS[1]),
+            lambda value: _with(setting, f"device.draft=x{value / draft:.6f}"),
+        ),
+        Axis.DECIDE: (
+            decide,
+            (0.0, max(decide * _FACTORS[1], step_ns)),
+            lambda value: _with(setting, f"host.decide={value:.0f}ns"),
+        ),
+        Axis.STALE_LOSS: (0.0, _LOSSES, lambda value: replace(setting, stale_loss=value)),
+    }
+    now = lead(setting)
+    found = []
+    for axis, (today, (low, high), change) in axes.items():
+        if axis is Axis.STALE_LOSS and not chosen.lag_steps:
+            continue
+        found.append(_turn(axis, today, (low, high), partial(_after, lead, change), now))
+    names = {True: chosen.name, False: baseline.name}
+    return tuple(replace(turn, leads=names[now <= 0] if turn.value is not None else "") for turn in found)
+
+
+def _after(lead: Callable[[Setting], float], change: Callable[[float], Setting], value: float) -> float:
+    return lead(change(value))
+
+
+def _turn(axis: Axis, today: float, ends: tuple[float, float], lead: Callable[[float], float], now: float) -> Turn:
+    """Halve the stretch between today and the end at which another leads; no such end: no turn."""
+    turn = Turn(axis, today, *ends)
+    for end in (ends[1], ends[0]):
+        if end == today or (lead(end) > 0) == (now > 0):
+            continue
+        same, other = today, end
+        for _ in range(_HALVINGS):
+            middle = (same + other) / 2
+            if (lead(middle) > 0) == (now > 0):
+                same = middle
+            else:
+                other = middle
+        return replace(turn, value=other, above=end > today)
+    return turn
+
+
+def _with(setting: Setting, change: str) -> Setting:
+    return replace(setting, profile=with_change(setting.profile, change))
+
+
+def _step_ns(cell: Cell) -> float:
+    return cell.step_ns
+
+
+def _tokens_per_s(cell: Cell) -> float:
+    return cell.tokens_per_s

@@ -1,0 +1,104 @@
+"""One screen of advice: what to do, what it rests on, what matters more, what would turn it."""
+
+import dataclasses
+import json
+
+import pytest
+
+from simtool.cli.main import run
+from simtool.profile.storage import save_profile
+from simtool.replay.replay import replay
+from simtool.replay.scenario import Scenario
+from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.placement import BUILT_IN
+from tests.replay.synthetic import Line, constant_costs, profile_of, random_work, save_as_live, source_trace
+
+#: A validate row costs a tenth of the whole forward: pruning pays where drafts are refused, and a decision is cheap.
+PREDICTOR = LinearPredictor(0.02, 0.004, 0.0)
+
+
+def profile(row_ns, decide_ns=1_000):
+    costs = constant_costs(pre=1_000, duration=5_000, host_decide=decide_ns)
+    duration = dict(costs.duration)
+    duration["decode", "target"] = Line(20_000, {"validate_rows": row_ns})
+    return dataclasses.replace(profile_of(dataclasses.replace(costs, duration=duration)), predictor=PREDICTOR)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("advise")
+    source = source_trace(folder / "source", random_work(4, 6, 24, tokens=30), 4)
+    whole = replay(source, profile(4_000), Scenario(BUILT_IN["static"], 4, ControllerSettings(PREDICTOR)))
+    save_as_live(whole, folder / "static")
+    for name, costs in {"rows": profile(4_000), "free-rows": profile(0, 60_000)}.items():
+        save_profile(costs, folder / f"{name}.json")
+    return folder
+
+
+def advice(recorded, capsys, name, *options):
+    capsys.readouterr()
+    arguments = [str(recorded / "static"), "--profile", str(recorded / f"{name}.json"), "--jobs", "1", *options]
+    status = run(["advise", *arguments])
+    return status, capsys.readouterr().out
+
+
+def test_where_rows_cost_pruning_is_turned_on(recorded, capsys):
+    status, said = advice(recorded, capsys, "rows")
+    assert status == 0
+    first = said.splitlines()[0]
+    assert first.startswith("Use ")
+    assert "more tokens/s than static" in first
+    assert "modeled" in first
+    assert "replays of static (live): 24 prompts at concurrency 4, dspark, SL 6" in said
+    assert "simtool validate --policy static --policy " in said
+
+
+def test_where_only_deciding_costs_it_is_left_off(recorded, capsys):
+    status, said = advice(recorded, capsys, "free-rows")
+    assert status == 0
+    assert said.startswith("Leave it off: static is fastest. The closest, ")
+
+
+def test_the_document_says_where_the_answer_turns(recorded, capsys):
+    _, said = advice(recorded, capsys, "rows", "--json")
+    found = json.loads(said)
+    assert found["schema_version"] == 1
+    turn = next(each for each in found["turns"] if each["axis"] == "decide")
+    assert turn["value"] is not None
+    assert turn["leads"] == "static"
+    cost = f"host.decide={turn['value'] * 1.1:.0f}ns"
+    names = ["--policy", "static", "--policy", found["modeled"][0]["other"]]
+    best = max(found["modeled"], key=lambda each: each["ratio"])["other"]
+    names = ["--policy", "static", "--policy", best]
+    arguments = [str(recorded / "static"), "--profile", str(recorded / "rows.json"), "--set", cost, *names, "--json"]
+    assert run(["replay", *arguments]) == 0
+    static, other = json.loads(capsys.readouterr().out)
+    assert other["steady_tokens_per_s"] < static["steady_tokens_per_s"]
+
+
+def test_live_runs_decide_where_they_were_repeated(recorded, capsys, tmp_path):
+    """Two live arms, three repetitions each, static ahead: that is the verdict, whatever the replays say."""
+    source = source_trace(tmp_path / "source", random_work(4, 6, 24, tokens=30), 4)
+    paths = []
+    for name, row_ns in (("static", 1_000), ("lag-overlap", 9_000)):
+        for repeat in range(3):
+            costs = profile(row_ns + 10 * repeat)
+            scenario = Scenario(BUILT_IN[name], 4, ControllerSettings(PREDICTOR))
+            paths.append(str(save_as_live(replay(source, costs, scenario), tmp_path / f"{name}-{repeat}").path))
+    capsys.readouterr()
+    status = run(["advise", *paths, "--profile", str(recorded / "rows.json"), "--jobs", "1"])
+    said = capsys.readouterr().out
+    assert ", live)" in said.splitlines()[0]
+    assert "3 live runs of each placement" in said
+    assert status in (0, 1)
+
+
+def test_bad_use_is_one_line(recorded, capsys):
+    static = str(recorded / "static")
+    for options, message in (
+        (["--policy", "static"], "name another placement"),
+        (["--seeds", "2"], "needs 3 or more"),
+        ([static], "is given twice"),
+    ):
+        assert run(["advise", static, *options]) == 2
+        assert message in capsys.readouterr().err
