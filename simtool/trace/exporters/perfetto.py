@@ -43,7 +43,7 @@ def export_perfetto(trace: Trace, path: Path, *, force: bool = False) -> int:
     if trace.table("events").is_empty() and trace.table("steps").is_empty():
         raise TraceError(f"{trace.path}: has neither events nor steps; there is nothing to export")
     origin_ns = _origin_ns(trace)
-    with whole_file(path) as raw, _text(path, raw) as file:
+    with whole_file(path) as raw, as_text(path, raw) as file:
         count = 0
         file.write(f'{{"displayTimeUnit": "ns", "otherData": {json.dumps(_about(trace, origin_ns))}, "traceEvents": [')
         for chunk in _chunks(trace_events(trace, origin_ns)):
@@ -55,8 +55,8 @@ def export_perfetto(trace: Trace, path: Path, *, force: bool = False) -> int:
 
 
 @contextmanager
-def _text(path: Path, raw: BufferedWriter) -> Iterator[TextIO]:
-    """The file as text, compressed where its name says so; `raw` stays open."""
+def as_text(path: Path, raw: BufferedWriter) -> Iterator[TextIO]:
+    """Give the file as text, compressed where its name says so; `raw` stays open."""
     packed = gzip.GzipFile(fileobj=raw, mode="wb", mtime=0, filename="") if path.suffix == ".gz" else raw
     text = TextIOWrapper(packed, encoding="utf-8")
     yield text

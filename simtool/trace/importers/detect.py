@@ -14,6 +14,8 @@ from simtool.trace.importers.kineto import read_kineto
 from simtool.trace.importers.mapping import NO_LANES
 from simtool.trace.importers.request_traces.text import other_encoding
 from simtool.trace.importers.requests import RequestTrace, is_request_trace, read_requests
+from simtool.trace.importers.step_log.importing import import_step_log
+from simtool.trace.importers.step_log.read import looks_like_step_log
 from simtool.trace.schema import TABLES
 from simtool.units import TimeUnit
 
@@ -25,6 +27,12 @@ def import_path(path: Path, lanes: Mapping[str, Lane] = NO_LANES, unit: TimeUnit
     """
     if not path.exists():
         raise TraceError(f"{path}: is not there; give a profiler's output or a request trace")
+    if not path.is_dir() and looks_like_step_log(path):
+        if lanes or unit is not None:
+            raise TraceError(
+                f"{path}: a step log has no streams and says its times, so --lane and --time-unit do not apply"
+            )
+        return import_step_log(path)
     if not path.is_dir() and _is_requests(path):
         if lanes:
             raise TraceError(f"{path}: a request trace has no streams, so no lane can be chosen for one")

@@ -11,16 +11,22 @@ from simtool.cli.options import FINDING, ForceFlag, JsonFlag, OutPath, TimeUnitO
 from simtool.cli.shared import console
 from simtool.errors import UsageError
 from simtool.step.ops import Lane
+from simtool.trace.importers.step_log.join_by import JoinBy
 
 if TYPE_CHECKING:
     from simtool.trace.trace import Trace
 
+_TOLD = ("events", "steps", "rows", "requests")
 _DEVICE_LANES = tuple(lane for lane in Lane if lane is not Lane.HOST)
 
 
 def import_(
-    source: Annotated[Path, typer.Argument(help="torch.profiler JSON (.gz too), a torch_npu profiler's folder, or a "
-                                                "request trace (CSV or JSON).")],
+    source: Annotated[Path | None, typer.Argument(help="torch.profiler JSON (.gz too), a torch_npu profiler's "
+                                                "folder, or a request trace (CSV or JSON).")] = None,
+    step_log: Annotated[Path | None, typer.Option(help="What the engine told of its steps (docs/step-log.md), alone or "
+                                                       "joined with the profile of the same run.")] = None,
+    join: Annotated[JoinBy | None, typer.Option(help="Join both by time or by step number; default: by time where "
+                                                     "both tell their clock.")] = None,
     out: OutPath = None,
     lane: Annotated[list[str] | None, typer.Option(metavar="STREAM=LANE", help="Put a stream on prepare, compute or "
                     "copy, e.g. 'device 0 stream 7=copy'; default: by what it does. May be repeated.")] = None,
@@ -30,18 +36,33 @@ def import_(
 ) -> None:  # fmt: skip
     """Turn foreign traces into a trace of origin "imported". Exit 1 when some of the input was broken."""
     lanes = _lanes(lane or [])
-    target = out if out is not None else Path(f"{_stem(source)}-imported")
+    named = _named(source, step_log, join)
+    target = out if out is not None else Path(f"{_stem(named)}-imported")
     check_output(target, force=force)
     from simtool.trace.importers.detect import import_path
+    from simtool.trace.importers.step_log.importing import import_step_log
 
-    trace = import_path(source, lanes, time_unit).write(target, force=force)
+    found = import_path(source, lanes, time_unit) if source is not None else None
+    whole = import_step_log(step_log, found, join) if step_log is not None else found
+    assert whole is not None, "one of the two was given"
+    trace = whole.write(target, force=force)
     if json:
-        rows = {name: trace.table(name).height for name in ("events", "requests")}
+        rows = {name: trace.table(name).height for name in _TOLD}
         console.emit_json({"bundle": str(target), "rows": rows, **trace.manifest.to_dict()})
     else:
         _print(trace)
     if trace.manifest.details["rejected"]:
         raise typer.Exit(FINDING)
+
+
+def _named(source: Path | None, step_log: Path | None, join: JoinBy | None) -> Path:
+    """What the import is named after; refuses nothing at all, and --join without two inputs."""
+    named = step_log or source
+    if named is None:
+        raise UsageError("nothing to import; give a profiler's output, a request trace, or --step-log FILE")
+    if join is not None and (source is None or step_log is None):
+        raise UsageError("--join has no effect without --step-log and a profile; leave it out")
+    return named
 
 
 def _stem(source: Path) -> str:
@@ -64,11 +85,17 @@ def _lanes(texts: list[str]) -> dict[str, Lane]:
 
 def _print(trace: Trace) -> None:
     details = trace.manifest.details
-    rows = ", ".join(
-        f"{trace.table(name).height:,} {name}" for name in ("events", "requests") if trace.table(name).height
-    )
+    rows = ", ".join(f"{trace.table(name).height:,} {name}" for name in _TOLD if trace.table(name).height)
     console.line(f"{trace.manifest.engine}: {rows or 'nothing'}")
-    for heading in ("host_thread", "lanes", "steps", "overlapping_events", "device_work_without_launch", "dropped"):
+    for heading in (
+        "host_thread",
+        "lanes",
+        "steps",
+        "join",
+        "overlapping_events",
+        "device_work_without_launch",
+        "dropped",
+    ):
         for line in _lines(details.get(heading)):
             console.line(f"  {heading.replace('_', ' ')}: {line}")
     for warning in trace.manifest.warnings:
