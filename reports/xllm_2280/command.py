@@ -13,6 +13,7 @@ import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, Traces, check_output
 from simtool.cli.shared import console, study
+from simtool.cli.shared.opening import open_all
 from simtool.errors import UsageError
 from simtool.files.writing import check_place, write_text
 
@@ -48,7 +49,6 @@ def answers(
         if path is not None:
             check_output(path, force=force)
     check_place(profiles / "measured.json")
-    from simtool.cli.commands.replays.compare import open_all
     from xllm_2280.answers import Plan, answer_traces, group_traces
     from xllm_2280.machines import profile_names
 

@@ -8,6 +8,7 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from simtool.calibrate.bootstrap import Resample, resamples
 from simtool.calibrate.idle_effects import shared_slope, told_apart, without
@@ -37,12 +38,19 @@ _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() fo
 
 
 def calibrate(
-    traces: Sequence[Trace], *, name: str, command: str, created: str, refits: int = 0, other_models: bool = False
+    traces: Sequence[Trace],
+    *,
+    name: str | None = None,
+    command: str = "simtool.calibrate",
+    created: str | None = None,
+    refits: int = 0,
+    other_models: bool = False,
 ) -> Profile:
     """Fit a profile to traces of one device, recorded or imported.
 
-    command, created (ISO date): provenance. refits: how often every cost is fitted again, to resampled steps, to tell
-    how uncertain the fit is; 0: not at all. other_models: pool traces of different models too.
+    name: default: the first trace's. command, created (ISO date; default: today): provenance. refits: how often every
+    cost is fitted again, to resampled steps, to tell how uncertain the fit is; 0: not at all.
+    other_models: pool traces of different models too.
     Raises ProfileError when the traces are of different devices or models or one is a replay, TraceError when one
     holds no steps to fit, or ops of another kind of step.
     """
@@ -57,7 +65,7 @@ def calibrate(
     fitter = Fitter(resamples([[step.start_ns for step in steps] for steps in runs], refits))
     predictor = fit_predictor(list(traces))
     return Profile(
-        name,
+        name or traces[0].path.name,
         device,
         device_name,
         executors,
@@ -67,7 +75,7 @@ def calibrate(
         predictor,
         Provenance(
             command,
-            created,
+            created or date.today().isoformat(),
             __version__,
             tuple(_describe(trace) for trace in traces),
             warnings=(*doubts, *_warnings(traces, seen, has_predictor=predictor is not None)),

@@ -12,15 +12,16 @@ from simtool.files.writing import write_text
 from simtool.profile.profile import Profile
 
 
-def save_profile(profile: Profile, path: Path) -> None:
+def save_profile(profile: Profile, path: Path | str) -> None:
     """Write a profile as JSON, one cost's residuals a line."""
     text = json.dumps(profile.to_dict(), indent=1, allow_nan=False, ensure_ascii=False)
     text = re.sub(r"\[[-\d.eE,\s]+\]", lambda numbers: re.sub(r"\s+", "", numbers.group()), text)
-    write_text(path, text + "\n")
+    write_text(Path(path), text + "\n")
 
 
-def load_profile(path: Path) -> Profile:
+def load_profile(path: Path | str) -> Profile:
     """Read a profile; raises ProfileError when it is missing, foreign or from a later schema version."""
+    path = Path(path)
     if path.is_dir():
         raise ProfileError(f"{path}: is a folder, not a profile{_remedy(path)}")
     try:

@@ -37,13 +37,14 @@ class Replay:
     tables: Mapping[str, pl.DataFrame]
     caveats: Caveats
 
-    def trace(self, path: Path) -> Trace:
-        """Return it as an opened trace that is not on disk; path: what it goes by."""
-        return Trace(path, self.manifest, dict(self.tables))
+    def trace(self, path: Path | str | None = None) -> Trace:
+        """Return it as an opened trace that is not on disk; path: what it goes by, default: its placement's name."""
+        name = (self.manifest.placement or {})["name"]
+        return Trace(Path(path or str(name)), self.manifest, dict(self.tables))
 
-    def save(self, path: Path, *, force: bool = False) -> Trace:
+    def save(self, path: Path | str, *, force: bool = False) -> Trace:
         """Write it as a trace and return that opened."""
-        return write_trace(path, self.manifest, self.tables, force=force)
+        return write_trace(Path(path), self.manifest, self.tables, force=force)
 
 
 def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:

@@ -49,7 +49,7 @@ class Trace:
         return sort_frame(table, pl.concat([read_frame(table, file) for file in files]))
 
 
-def open_trace(path: Path) -> Trace:
+def open_trace(path: Path | str) -> Trace:
     """Open a trace; tables are read when asked for. Raises TraceError when it is missing, foreign or too new."""
     folder = Path(path)
     return Trace(folder, read_manifest(folder))

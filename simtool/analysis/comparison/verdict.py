@@ -46,15 +46,34 @@ class Verdict:
         ahead = self.comparisons[0].metric.more_is_better
         return max(self.comparisons, key=lambda each: (each.resolved, each.ratio if ahead else -each.ratio))
 
+    @property
+    def quoted(self) -> tuple[Comparison, ...]:
+        """The comparisons whose own claims the headline quotes; none where it sums them up."""
+        if not self._undecided:
+            return (self.best,) if self.comparisons else ()
+        return () if self._sums_up else self.comparisons
+
+    @property
+    def _undecided(self) -> bool:
+        return len(self.comparisons) > 1 and not any(each.resolved for each in self.comparisons)
+
+    @property
+    def _by_one_run_each(self) -> bool:
+        return all(each.drifts and each.repetitions == 1 for each in self.comparisons)
+
+    @property
+    def _sums_up(self) -> bool:
+        return self._by_one_run_each or all(each.spans for each in self.comparisons)
+
     def _claim(self) -> str:
         if not self.comparisons:
             return f"{self.baseline.name} is alone, so there is nothing to compare it with"
-        if len(self.comparisons) > 1 and not any(each.resolved for each in self.comparisons):
+        if self._undecided:
             claim = f"cannot tell {', '.join(each.other for each in self.comparisons)} from {self.baseline.name}"
             caveats = "".join(f"; {each.caveat}" for each in self.comparisons if each.caveat)
-            if all(each.drifts and each.repetitions == 1 for each in self.comparisons):
+            if self._by_one_run_each:
                 return f"{claim} by one run each: {DRIFT_REMEDY}{caveats}"
-            if not all(each.spans for each in self.comparisons):
+            if not self._sums_up:
                 return "; ".join(each.claim for each in self.comparisons)
             intervals = ", ".join(f"{each.other} {each.interval}" for each in self.comparisons)
             return f"{claim}: every {LEVEL_TEXT} interval spans zero ({intervals}){caveats}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,23 +25,18 @@ def costs_for(
     refits: of a calibrated profile. Raises ProfileError when the profile is of other models than the trace, unless they
     are allowed.
     """
-    from simtool.calibrate.fit import calibrate
     from simtool.profile.proxies import with_proxies
     from simtool.profile.storage import load_profile
     from simtool.profile.whatif import with_changes
-    from simtool.replay.scenario import recorded_controller
+    from simtool.replay.as_recorded import own_costs
 
     if path is not None:
         profile = _of_same_models(load_profile(path), path, source, allow_other=allow_other_model)
     elif allow_other_model:
         raise UsageError("--allow-other-model has no effect without --profile; leave it out")
     else:
-        name = source.path.name
-        today = date.today().isoformat()
-        profile = calibrate([source], name=name, command=command_name(), created=today, refits=refits)
-        recorded = recorded_controller(source.manifest).predictor
-        profile = replace(profile, predictor=recorded or profile.predictor)  # what this machine ran with, where it did
-        console.note(f"costs: calibrated from {name} itself; --profile takes others")
+        profile = own_costs(source, command=command_name(), refits=refits)
+        console.note(f"costs: calibrated from {source.path.name} itself; --profile takes others")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
     return with_changes(with_proxies(profile), changes)

@@ -134,35 +134,6 @@ def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | No
     )
 
 
-def settings_of(
-    source: Trace,
-    profile: Profile,
-    concurrencies: Sequence[int],
-    waves: int | None,
-    *,
-    seeds: int = 0,
-    noise_only: bool = False,
-    predictor: PredictorChoice | None = None,
-) -> list[Setting]:
-    """Return one setting a concurrency; raises UsageError when the requests cannot fill it, or refits the seeds."""
-    from simtool.replay.controller_options import ControllerOptions
-    from simtool.study.full_batch import workload
-    from simtool.study.runner import Setting
-    from simtool.study.sweep import seeds_of
-
-    return [
-        Setting(
-            workload(source, concurrency, waves),
-            profile,
-            concurrency,
-            seeds_of(seeds),
-            not noise_only,
-            controller=ControllerOptions(predictor),
-        )
-        for concurrency in concurrencies
-    ]
-
-
 def basis(settings: Sequence[Setting]) -> str:
     """Say which steps are averaged, whose predictor decides, and what the intervals cover."""
     controllers = dict.fromkeys(each.controller.told(each.source, each.profile) for each in settings)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simtool.engine.outcomes.complete import complete_outcomes
 from simtool.engine.prompts.source import PromptSource, describe_prompts
 from simtool.engine.serving.losslessness import sampling_bias
 from simtool.engine.serving.opening import SessionSettings, open_session
@@ -73,6 +72,8 @@ def record(
         if asked.profile_steps:
             session.profile(out.with_name(out.name + ".profile"), plan, asked.profile_steps)
     if asked.every_anchor:
+        from simtool.engine.outcomes.complete import complete_outcomes  # noqa: PLC0415  torch only where it runs
+
         complete_outcomes(out, asked.models.target, asked.models.draft, say=say, progress=progress)
     return open_sound(out)
 

@@ -53,9 +53,7 @@ def build_page(
         sections += stage()
         progress(done)
     headlines = [(each.headline, each.method) for each in answers] or [(_NO_DECODE_STEP[traces[0].manifest.origin], "")]
-    details = [
-        f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c.claim not in each.headline
-    ]
+    details = [f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c not in each.quoted]
     return Page(TITLE, headlines, details, _caveats(traces), sections, sources(arms), command)
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from simtool.cli.options import FINDING, JsonFlag, Traces, check_distinct
+from simtool.cli.options import FINDING, JsonFlag, Traces
 from simtool.cli.shared import console
+from simtool.cli.shared.opening import open_all
 from simtool.cli.shared.summary import print_summaries
-from simtool.errors import UsageError
 
 if TYPE_CHECKING:
     from simtool.analysis.comparison.verdict import Verdict
-    from simtool.trace.trace import Trace
 
 Baseline = Annotated[
     str | None, typer.Option(help="Placement to judge against; default: static, else this-step, else the first.")
@@ -34,53 +33,35 @@ def compare(
 
     Exit 1 when the traces are not alike enough to compare: other models or seeds, unequal greedy outputs.
     """
-    from simtool.analysis.comparison.arms import differences, gather_arms
-    from simtool.analysis.comparison.headline import Metric
-    from simtool.analysis.comparison.verdict import verdicts
+    from simtool.analysis.comparison.traces import compare_traces
 
     opened = open_all(traces)
-    if len(opened) < 2:
-        raise UsageError(f"{len(opened)} trace given; give two or more to compare")
-    arms = gather_arms(opened)
-    for run in (run for arm in arms for run in arm.runs):
-        if not len(run.tokens):
-            raise UsageError(f"{run.name}: holds no decode step to compare; give a recording or a replay of one")
-    answers = verdicts(arms, Metric(metric), baseline)
-    findings = differences(opened)
+    found = compare_traces(opened, baseline=baseline, metric=metric)
     if json:
-        console.emit_json({"groups": [_as_json(each) for each in answers], "findings": findings})
+        console.emit_json({"groups": [_as_json(each) for each in found.verdicts], "findings": found.findings})
     else:
         print_summaries(opened, json=False)
-        _print(answers)
-        for finding in findings:
+        _print(found.verdicts)
+        for finding in found.findings:
             console.note(f"finding: {finding}")
-    if findings:
+    if found.findings:
         raise typer.Exit(FINDING)
 
 
-def open_all(paths: list[Path]) -> list[Trace]:
-    """Open traces; one given twice, which would count as a repetition, or a broken one is refused."""
-    check_distinct(paths)
-    from simtool.trace.checks.sound import open_sound
-
-    return [open_sound(path) for path in paths]
+def _as_json(verdict: Verdict) -> dict[str, object]:
+    rows = [each.to_dict() for each in verdict.comparisons]
+    told = {"group": verdict.group, "baseline": verdict.baseline.label, "headline": verdict.headline}
+    return {**told, **verdict.load.to_dict(), "copies": list(verdict.copies), "comparisons": rows}
 
 
-def _as_json(answer: Verdict) -> dict[str, object]:
-    rows = [each.to_dict() for each in answer.comparisons]
-    told = {"group": answer.group, "baseline": answer.baseline.label, "headline": answer.headline}
-    return {**told, **answer.load.to_dict(), "copies": list(answer.copies), "comparisons": rows}
-
-
-def _print(answers: list[Verdict]) -> None:
-    for each in answers:
+def _print(verdicts: Sequence[Verdict]) -> None:
+    for each in verdicts:
         console.say(each.headline, style="bold")
         for copy in each.copies:
             console.note(copy)
-        said = [comparison for comparison in each.comparisons if comparison.claim in each.headline]
-        for comparison in said:
+        for comparison in each.quoted:
             console.say(f"    {comparison.method}")
         for comparison in each.comparisons:
-            if comparison not in said:
+            if comparison not in each.quoted:
                 console.say(f"  {comparison.claim}")
                 console.say(f"    {comparison.method}")

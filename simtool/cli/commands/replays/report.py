@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from simtool.cli.commands.replays.compare import Baseline, open_all
+from simtool.cli.commands.replays.compare import Baseline
 from simtool.cli.options import ForceFlag, JsonFlag, OutPath, Traces, check_output, command_line
 from simtool.cli.shared import console
-from simtool.files.writing import write_text
+from simtool.cli.shared.opening import open_all
 
 
 def report(
@@ -22,12 +22,11 @@ def report(
     check_output(target, force=force)
     opened = open_all(traces)
 
-    from simtool.report.page.build import STAGES, build_page
-    from simtool.report.page.page import render
+    from simtool.report.page.build import STAGES
+    from simtool.report.page.report import report as write
 
     with console.progress("reporting", total=STAGES) as done:
-        page = build_page(opened, command_line(), baseline, done)
-    write_text(target, render(page))
+        page = write(opened, target, baseline=baseline, force=force, command=command_line(), progress=done)
     if json:
         console.emit_json(
             {"report": str(target), "answer": [text for text, _ in page.headlines], "caveats": list(page.caveats)}

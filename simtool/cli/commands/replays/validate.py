@@ -111,10 +111,8 @@ def _present(outcome: Validation) -> None:
 
 
 def _write_report(outcome: Validation, path: Path, command: str) -> None:
-    from simtool.report.page.build import build_page
-    from simtool.report.page.page import render
+    from simtool.report.page.report import report
 
     traces = [trace for arm in outcome.live.values() for trace in arm]
-    page = build_page([*traces, *outcome.replayed.values()], command)
-    write_text(path, render(page))
+    report([*traces, *outcome.replayed.values()], path, force=True, command=command)
     console.note(f"report written to {path}")

@@ -41,9 +41,9 @@ def break_even(
     source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     study.check_priced(costs, lagged, ["decide"])
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
-    settings = study.settings_of(
-        source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
-    )
+    from simtool.study.settings import settings_of
+
+    settings = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
     decisions_ns = [us * NS_PER_US for us in study.numbers(decision_us, 0)]
     if min(decisions_ns) < 0:
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")

@@ -49,9 +49,9 @@ def search(
     lags = _lags(lag)
     source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
-    settings = study.settings_of(
-        source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
-    )
+    from simtool.study.settings import settings_of
+
+    settings = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
     from simtool.study.search import order_candidates
     from simtool.study.search import search as find
 

@@ -61,10 +61,12 @@ def sweep(
     for _, costs in opened:
         check_effect(costs, change or (), arms)
     concurrencies = study.numbers(concurrency, opened[0][0].manifest.concurrency)
+    from simtool.study.settings import settings_of
+
     settings = [
         replace(setting, stale_loss=loss)
         for source, costs in opened
-        for setting in study.settings_of(
+        for setting in settings_of(
             source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
         )
         for loss in losses

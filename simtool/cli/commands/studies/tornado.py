@@ -38,7 +38,9 @@ def tornado(
     study.check_priced(costs, placement)
     check_effect(costs, change or (), [placement])
     wanted = source.manifest.concurrency if concurrency is None else concurrency
-    (setting,) = study.settings_of(source, costs, [wanted], waves, predictor=predictor)
+    from simtool.study.settings import settings_of
+
+    (setting,) = settings_of(source, costs, [wanted], waves, predictor=predictor)
     from simtool.study.sensitivity import count_jobs
     from simtool.study.sensitivity import sensitivity as run
 

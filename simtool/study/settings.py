@@ -1,0 +1,36 @@
+"""One setting a concurrency: what a study of a trace replays placements under."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simtool.profile.profile import Profile
+from simtool.replay.controller_options import ControllerOptions, PredictorChoice
+from simtool.study.full_batch import workload
+from simtool.study.runner import Setting
+from simtool.study.sweep import seeds_of
+from simtool.trace.trace import Trace
+
+
+def settings_of(
+    source: Trace,
+    profile: Profile,
+    concurrencies: Sequence[int],
+    waves: int | None = None,
+    *,
+    seeds: int = 0,
+    noise_only: bool = False,
+    predictor: PredictorChoice | None = None,
+) -> list[Setting]:
+    """Return one setting a concurrency; raises UsageError when the requests cannot fill it, or refits the seeds."""
+    return [
+        Setting(
+            source=workload(source, concurrency, waves),
+            profile=profile,
+            concurrency=concurrency,
+            seeds=seeds_of(seeds),
+            fit_error=not noise_only,
+            controller=ControllerOptions(predictor),
+        )
+        for concurrency in concurrencies
+    ]
