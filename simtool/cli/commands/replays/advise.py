@@ -58,7 +58,9 @@ def advise(
     for placement in candidates:
         study.check_priced(costs, placement)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
-    (setting,) = study.settings_of(source, costs, [wanted], waves, seeds=seeds, predictor=predictor)
+    from simtool.study.settings import settings_of
+
+    (setting,) = settings_of(source, costs, [wanted], waves, seeds=seeds, predictor=predictor)
     same_load = concurrency in (None, source.manifest.concurrency)
     live = words.live_comparisons(opened, _BASELINE) if same_load else []
     leading = max(live, key=lambda each: each.ratio).other if live else None
