@@ -22,7 +22,7 @@ from simtool.profile.models import pooled_models
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE
-from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
+from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, priced_op
 from simtool.trace.trace import Trace
 from simtool.version import __version__
 
@@ -97,7 +97,7 @@ class Fitter:
 
     def steps(self, seen: Observations, kind: str) -> StepCosts:
         """Return the costs of prefill or decode steps."""
-        host = {op: self._host(seen, kind, CATALOGUE[op]) for seen_kind, op in seen.pre if seen_kind == kind}
+        host = {op: self._host(seen, kind, priced_op(op)) for seen_kind, op in seen.pre if seen_kind == kind}
         slope = shared_slope(seen.queue.values(), DEVICE_IDLE)
         queue: Table = defaultdict(list)
         queue.update({key: [without(o, DEVICE_IDLE, slope) for o in values] for key, values in seen.queue.items()})
@@ -122,7 +122,7 @@ class Fitter:
         return self._after(observations, work.features, DEVICE_IDLE)
 
     def _host(self, seen: Observations, kind: str, op: Op) -> HostCost:
-        key = (kind, op.name)
+        key = (kind, op.priced_as)
         launches = {work.name: self._constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
         pre = self._after(seen.pre[key], op.features, HOST_IDLE)
         if not op.blocks:

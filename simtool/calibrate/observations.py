@@ -7,7 +7,7 @@ behind earlier work only when it was not, a wake-up only when the host really wa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -26,7 +26,9 @@ _LATE_LAUNCH = 0.95
 class Start:
     """When one piece of device work started, and what it may have waited for. Times in ns.
 
-    busy_until_ns: when its executor, and the work whose data it needs, were done. past: of its executor.
+    op_start_ns, pre_end_ns: when the op became busy with what led to the launch, and when that ended; of work launched
+    after a wait, both after the wait. busy_until_ns: when its executor, and the work whose data it needs, were done.
+    past: of its executor.
     """
 
     key: tuple[str, str, str]
@@ -68,8 +70,10 @@ class Observations:
         """Add one recorded run, in time order. A gap in which a request arrived may be sleep, and is left out."""
         past = LastWait()
         for step in steps:
+            giver: dict[str, WorkRecord] = {}
             for op in step.ops:
-                self._add_host(step, op, past)
+                self._add_host(step, op, past, op.early_works[-1:] or op.inputs(giver))
+                op.gives_to(giver)
         self._add_starts(_starts(steps, executors))
         arrivals = np.sort(np.fromiter(arrivals_ns, dtype=np.int64))
         for before, after in pairwise(steps):
@@ -77,18 +81,20 @@ class Observations:
             if first == last and after.step == before.step + 1:
                 self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}, before.start_ns))
 
-    def _add_host(self, step: StepRecord, record: OpRecord, past: LastWait) -> None:
+    def _add_host(self, step: StepRecord, record: OpRecord, past: LastWait, awaited: Sequence[WorkRecord]) -> None:
+        """Add one op. awaited: the device work that it waits for if it waits."""
+
         def seen(value_ns: int) -> Observation:
             return Observation(value_ns, step.features, step.start_ns)
 
-        key = (step.kind, record.op.name)
+        key = (step.kind, record.op.priced_as)
         busy_ns = record.pre_end_ns - record.start_ns
         self.pre[key].append(Observation(busy_ns, {**step.features, **past.features()}, step.start_ns))
-        if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not record.works:
+        if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not awaited:
             return
         past.waited_ns = record.wait_end_ns - record.wait_start_ns
         self.post[key].append(seen(record.end_ns - record.wait_end_ns))
-        done_ns = record.works[-1].end_ns
+        done_ns = max(work.end_ns for work in awaited)
         if done_ns > record.wait_start_ns:
             self.wake[key].append(seen(record.wait_end_ns - done_ns))
 
@@ -115,16 +121,17 @@ def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start
     for step in steps:
         giver: dict[str, WorkRecord] = {}
         for record in step.ops:
-            after = [giver[need].end_ns for need in record.op.needs if need in giver]
-            for work in record.works:
+            after = [work.end_ns for work in record.inputs(giver)]
+            for place, work in enumerate(record.works):
                 executor = executors[work.lane]
                 past = pasts[executor]
                 busy_until = max(past.end_ns, *after, 0)
-                key = (step.kind, record.op.name, work.name)
-                times = (record.start_ns, record.pre_end_ns, busy_until, work.start_ns, work.end_ns)
+                key = (step.kind, record.op.priced_as, work.name)
+                early = place < len(record.early_works)
+                busy = (record.start_ns, record.pre_end_ns) if early else (record.resumed_ns, record.end_ns)
+                times = (*busy, busy_until, work.start_ns, work.end_ns)
                 starts.append(Start(key, *times, past, step))
                 pasts[executor] = LastWork(work.start_ns, work.end_ns)
                 after.append(work.end_ns)
-            if record.works:
-                giver.update(dict.fromkeys(record.op.gives, record.works[-1]))
+            record.gives_to(giver)
     return starts

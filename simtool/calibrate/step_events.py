@@ -11,7 +11,7 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.step.cost_features import DecodeShape, prefill_features
 from simtool.step.graph_buckets import GraphBuckets
-from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op
+from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, syncing
 from simtool.trace.trace import Trace
 
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
@@ -37,6 +37,25 @@ class OpRecord:
     wait_start_ns: int | None
     wait_end_ns: int | None
     works: tuple[WorkRecord, ...] = ()
+
+    @property
+    def resumed_ns(self) -> int:
+        """Where its busy time after the wait begins; the op's start when it never waited."""
+        return self.start_ns if self.wait_end_ns is None else self.wait_end_ns
+
+    def inputs(self, giver: Mapping[str, WorkRecord]) -> list[WorkRecord]:
+        """Return the device work whose results it reads. giver: datum -> the work that gave it."""
+        return [giver[need] for need in self.op.needs if need in giver]
+
+    def gives_to(self, giver: dict[str, WorkRecord]) -> None:
+        """Note its last device work as the giver of its data."""
+        if self.works:
+            giver.update(dict.fromkeys(self.op.gives, self.works[-1]))
+
+    @property
+    def early_works(self) -> tuple[WorkRecord, ...]:
+        """What it launched before any wait."""
+        return self.works[: len(self.works) - self.op.late]
 
     @property
     def pre_end_ns(self) -> int:
@@ -96,11 +115,13 @@ def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
         works.setdefault(flow, []).append(WorkRecord(name, lane, start_ns, end_ns))
     steps: dict[int, list[OpRecord]] = {}
     host = events.filter(pl.col("lane") == Lane.HOST.value)
+    syncs = {op.name for op in trace.placement.ever_runs() if op.syncs} if trace.manifest.placement else set()
     columns = ("step", "flow", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
     for step, flow, name, start_ns, end_ns, wait_start_ns, wait_end_ns in host.select(columns).iter_rows():
         if name not in CATALOGUE:
             raise TraceError(f"{trace.path}: host op {name!r} is not in the catalogue, so it has no cost features")
-        record = OpRecord(CATALOGUE[name], start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
+        op = syncing(CATALOGUE[name]) if name in syncs and wait_end_ns is not None else CATALOGUE[name]
+        record = OpRecord(op, start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
         steps.setdefault(step, []).append(record)
     return steps
 

@@ -37,6 +37,12 @@ class Line:
     intercept_ns: float
     per_feature_ns: Mapping[str, float] = field(default_factory=dict)
 
+    def plus(self, other: Line) -> Line:
+        """Return the sum of two lines."""
+        names = {**self.per_feature_ns, **other.per_feature_ns}
+        slopes = {n: self.per_feature_ns.get(n, 0.0) + other.per_feature_ns.get(n, 0.0) for n in names}
+        return Line(self.intercept_ns + other.intercept_ns, slopes)
+
     def scaled(self, factor: float) -> Line:
         """Return the line times a factor."""
         return Line(self.intercept_ns * factor, {name: slope * factor for name, slope in self.per_feature_ns.items()})
@@ -89,6 +95,21 @@ class Cost:
         """Return the cost plus a constant."""
         refits = tuple(Line(line.intercept_ns + delta_ns, line.per_feature_ns) for line in self.refits)
         return replace(self, intercept_ns=self.intercept_ns + delta_ns, refits=refits)
+
+    def plus(self, other: Cost) -> Cost:
+        """Return the cost of both together; residuals and refits are paired where both have as many, else dropped."""
+        paired = len(self.residuals_ns) == len(other.residuals_ns)
+        residuals = zip(self.residuals_ns, other.residuals_ns, strict=True) if paired else ()
+        refits = zip(self.refits, other.refits, strict=True) if len(self.refits) == len(other.refits) else ()
+        total = Line(self.intercept_ns, self.per_feature_ns).plus(Line(other.intercept_ns, other.per_feature_ns))
+        return Cost(
+            total.intercept_ns,
+            total.per_feature_ns,
+            tuple(one + another for one, another in residuals),
+            {**other.ranges, **self.ranges},
+            None,
+            tuple(one.plus(another) for one, another in refits),
+        )
 
     def growing(self, feature: str, slope_ns: float) -> Cost:
         """Return the cost plus a slope in a feature that it did not have; itself when the slope is 0."""

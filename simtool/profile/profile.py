@@ -21,7 +21,7 @@ from simtool.step.placement import Placement
 
 SCHEMA_VERSION = 1
 #: Keys that profiles written before them lack.
-_LATER = ("graphs", "models")
+_LATER = ("graphs", "models", "pinned")
 _DEVICE_LANES = tuple(lane.value for lane in Lane if lane is not Lane.HOST)
 
 
@@ -71,7 +71,7 @@ class Provenance:
 
     def proxies_of(self, placement: Placement) -> list[str]:
         """Return, of ops that this placement runs at a similar op's cost, which and whose, each once."""
-        names = {op.name for op in placement.ever_runs()}
+        names = {name for op in placement.ever_runs() for name in (op.name, op.priced_as)}
         return list(dict.fromkeys(note for op, note in self.proxies.items() if op in names))
 
     def to_dict(self) -> dict[str, object]:
@@ -99,6 +99,7 @@ class Profile:
 
     graphs: the buckets at which its forwards were captured; none in a profile that does not say.
     models: role (target, draft) -> id and sha256 of what was run; empty in a profile that does not say.
+    pinned: ops that do not sync on this machine, whatever a placement says.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Profile:
     provenance: Provenance
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
     models: Models = field(default_factory=dict)
+    pinned: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if sorted(self.executors) != sorted(_DEVICE_LANES):
@@ -152,6 +154,7 @@ class Profile:
             "decode": _steps_to_dict(self.decode),
             "graphs": self.graphs.to_dict(),
             "models": {role: dict(model) for role, model in self.models.items()},
+            "pinned": list(self.pinned),
         }
 
     @classmethod
@@ -176,6 +179,7 @@ class Profile:
                 Provenance.from_dict(table["provenance"]),
                 GraphBuckets.from_dict(table.get("graphs")),
                 {str(role): dict(model) for role, model in table.get("models", {}).items()},
+                tuple(str(name) for name in table.get("pinned", ())),
             )
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error

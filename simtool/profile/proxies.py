@@ -9,7 +9,9 @@ from typing import TypeVar
 from simtool.profile.cost import FREE, Cost, Line
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.profile.scaling import split_fill
+from simtool.profile.sync_costs import with_sync_costs
 from simtool.step.ops import CATALOGUE
+from simtool.step.placement import XLLM_ARMS
 
 _Value = TypeVar("_Value")
 
@@ -29,6 +31,7 @@ _PROXIES = (
     _Proxy("read_confidence", "store_confidence", "store_confidence"),
     _Proxy("build_dense", "build_varlen", "build_varlen", ("validate_rows", "dense_rows")),
     _Proxy("build_varlen", "build_dense", "build_dense", ("dense_rows", "validate_rows")),
+    _Proxy("launch_tokens", "launch_sample", "sample"),
     _Proxy("fill_dense", "launch_sample", "fill_varlen", ("validate_rows", "dense_rows")),
 )
 
@@ -44,6 +47,8 @@ def with_proxies(profile: Profile) -> Profile:
             note = f"{each.op} was not recorded: priced like {each.host}, its device work like {each.work}"
             provenance = replace(profile.provenance, proxies={**profile.provenance.proxies, each.op: note})
             profile = replace(profile, decode=_with(costs, each), provenance=provenance)
+    for placement in XLLM_ARMS.values():
+        profile = with_sync_costs(profile, placement)
     return split_fill(profile)
 
 

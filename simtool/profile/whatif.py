@@ -1,4 +1,6 @@
-"""What if an op cost something else: `decide=0`, `fill_varlen=x0.5`, `build_varlen=+200us`, `device.target=4ms`."""
+"""What if an op cost something else: `decide=0`, `fill_varlen=x0.5`, `build_varlen=+200us`, `device.target=4ms`; and
+what if it did not block: `unsync=fill_varlen`.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,12 @@ from simtool.errors import UsageError, did_you_mean
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.step.idle_effects import IDLE_FEATURES, idle_doublings
+from simtool.step.ops import CATALOGUE, priced_name
 from simtool.step.placement import PREFILL_ORDER, Placement
 from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US, format_ns
 
 _UNITS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
+_UNSYNC = "unsync"
 _NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
 _FACTOR = re.compile(rf"x{_NUMBER}")
 _TIME = re.compile(rf"([+-]?){_NUMBER}(ns|us|ms|s)")
@@ -31,6 +35,9 @@ def with_changes(profile: Profile, texts: Sequence[str]) -> Profile:
     for text in texts:
         changed = with_change(profile, text)
         name, _, value = text.partition("=")
+        if name == _UNSYNC:
+            profile = changed
+            continue
         cost = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
         if cost in earlier and value[0] not in "x+-":
             raise UsageError(f"{text!r} undoes {earlier[cost]!r}; give {name} one time, changes to it after that")
@@ -44,11 +51,14 @@ def with_change(profile: Profile, text: str) -> Profile:
     NAME: a host op, device work, or loop_gap; `device.NAME` or `host.NAME` where both have the name (a bare name means
     the host op). VALUE: a time (`0`, `300us`: instead of what was measured), `+200us` or `-50us`, or a factor `x0.5`.
     A time set or added counts once an op: before its wait. A cost is never below 0: where more is taken off than it is,
-    the provenance says so. Raises UsageError on anything else.
+    the provenance says so. `unsync=OP`: the op does not block where its implementation does, as if what it uploads were
+    pinned. Raises UsageError on anything else.
     """
     name, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"{text!r} is not a change; expected NAME=VALUE, such as decide=0 or fill_varlen=x0.5")
+    if name == _UNSYNC:
+        return _pinned(profile, text, value)
     change, rest = _parse(text, value)
     lane, bare = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
     note = text + _clamped(_costs(profile, lane, bare), text)
@@ -66,8 +76,11 @@ def check_effect(profile: Profile, changes: Sequence[str], placements: Sequence[
     ops = set(PREFILL_ORDER).union(*(placement.ever_runs() for placement in placements))
     paid = {"host": {op.name for op in ops}, "device": {work.name for op in ops for work in op.works}}
     for text in changes:
-        name = text.partition("=")[0]
+        name, _, value = text.partition("=")
         if name == "loop_gap":
+            continue
+        if name == _UNSYNC:
+            _check_syncs(text, value, placements)
             continue
         lane, bare = _resolve(profile, name)
         if bare not in paid[lane]:
@@ -75,6 +88,23 @@ def check_effect(profile: Profile, changes: Sequence[str], placements: Sequence[
             raise UsageError(
                 f"{text!r} has no effect: {names} never runs {bare}; leave it out, or take a placement that does"
             )
+
+
+def _check_syncs(text: str, name: str, placements: Sequence[Placement]) -> None:
+    if not any(op.syncs and op.name == name for placement in placements for op in placement.ever_runs()):
+        names = ", ".join(placement.name for placement in placements)
+        raise UsageError(
+            f"{text!r} has no effect: {name} never syncs in {names}; leave it out, or take a placement that says sync"
+        )
+
+
+def _pinned(profile: Profile, text: str, name: str) -> Profile:
+    if name not in CATALOGUE:
+        raise UsageError(f"{text!r}: {name!r} is no op; expected one that a placement's sync names")
+    if name in profile.pinned:
+        raise UsageError(f"{text!r} was said before; once is enough")
+    provenance = replace(profile.provenance, changes=(*profile.provenance.changes, text))
+    return replace(profile, pinned=(*profile.pinned, name), provenance=provenance)
 
 
 def _parse(text: str, value: str) -> tuple[_Change, _Change]:
@@ -119,13 +149,13 @@ def _costs(profile: Profile, lane: str, name: str) -> list[Cost]:
         return [profile.loop_gap]
     kinds = (profile.prefill, profile.decode)
     if lane == "host":
-        return [steps.host[name].pre for steps in kinds if name in steps.host]
+        return [steps.host[key].pre for steps in kinds for key in _keys(steps.host, name)]
     return [steps.device[name].duration for steps in kinds if name in steps.device]
 
 
 def _resolve(profile: Profile, name: str) -> tuple[str, str]:
     kinds = (profile.prefill, profile.decode)
-    hosts = sorted({op for steps in kinds for op in steps.host})
+    hosts = sorted({priced_name(key) for steps in kinds for key in steps.host})
     works = sorted({work for steps in kinds for work in steps.device})
     lane, _, bare = name.rpartition(".")
     if lane in ("", "host") and bare in hosts:
@@ -142,10 +172,16 @@ def _each_kind(profile: Profile, edit: Callable[[StepCosts], StepCosts]) -> Prof
 
 
 def _in_host(costs: Mapping[str, HostCost], name: str, pre: _Change, post: _Change) -> Mapping[str, HostCost]:
-    if name not in costs:
-        return costs
-    old = costs[name]
-    return {**costs, name: replace(old, pre=pre(old.pre), post=post(old.post) if old.post else None)}
+    olds = {key: costs[key] for key in _keys(costs, name)}
+    return {
+        **costs,
+        **{key: replace(old, pre=pre(old.pre), post=post(old.post) if old.post else None) for key, old in olds.items()},
+    }
+
+
+def _keys(costs: Mapping[str, HostCost], name: str) -> list[str]:
+    """The keys of an op's costs: as it is, and where it syncs."""
+    return [key for key in costs if priced_name(key) == name]
 
 
 def _in_device(costs: Mapping[str, WorkCost], name: str, change: _Change) -> Mapping[str, WorkCost]:

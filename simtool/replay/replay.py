@@ -10,6 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from simtool.profile.profile import Profile
+from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.caveats import Caveats
 from simtool.replay.columns import Framer, Stretch
@@ -19,6 +20,7 @@ from simtool.replay.recorder import ReplayRecorder
 from simtool.replay.scenario import Scenario
 from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlanner
+from simtool.step.placement import without_sync
 from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
 from simtool.trace.queue_order import queue_order
@@ -52,6 +54,8 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
 
     Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost.
     """
+    scenario = dataclasses.replace(scenario, placement=without_sync(scenario.placement, profile.pinned))
+    profile = with_sync_costs(profile, scenario.placement)
     requests = queue_order(source)
     arrivals = scenario.arrivals.times_ns(requests["arrival_ns"].to_list(), scenario.seed)
     queue = [

@@ -1,8 +1,8 @@
 """The replay's world: one host process and one process per device executor, on a SimPy clock of whole ns.
 
 The host runs a step's ops in the placement's order. An op that launches puts its device work on the executors'
-queues; an op that blocks waits for its last work. Each executor takes its queue in order. That is all: overlap,
-bubbles and the critical path are what comes out.
+queues; an op that blocks waits for its last work, and one that syncs for what it reads before it launches its
+kernels. Each executor takes its queue in order. That is all: overlap, bubbles and the critical path are what comes out.
 
 Every process keeps its own time and runs ahead of the clock on what it knows already. They meet at events only where
 one needs what another has yet to tell: an executor the next launch or another executor's result, the host the end of
@@ -12,7 +12,7 @@ the work that it waits for. Then the clock moves on to the end of the wait.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import simpy
@@ -60,9 +60,7 @@ class Simulator:
         for op in step.program.ops:
             times.start_ns[op.event] = self._now_ns
             pre_ns = priced.grown(op.pre, idle) if op.pre_grows else priced.ns[op.pre]
-            for work in op.works:
-                ready_ns = self._now_ns + max(0, pre_ns + priced.ns[work.offset])
-                self._executors[work.executor].queue.append((step, work, ready_ns))
+            self._launch(step, op.works, pre_ns)
             self._now_ns += pre_ns
             if op.wait:
                 yield from self._wait(step, op.wait)
@@ -71,15 +69,24 @@ class Simulator:
         for event in step.program.last_works:
             yield from self._until_done(step, event)
 
+    def _launch(self, step: _Step, works: Sequence[WorkEntry], busy_ns: int) -> None:
+        """Queue device work of an op that is busy for so long from now on."""
+        for work in works:
+            ready_ns = self._now_ns + max(0, busy_ns + step.priced.ns[work.offset])
+            self._executors[work.executor].queue.append((step, work, ready_ns))
+
     def _wait(self, step: _Step, wait: WaitEntry) -> _Process:
         """Wait for work and learn of its end, then be busy again; the clock catches up with the host."""
         wait_start_ns = self._now_ns
-        yield from self._until_done(step, wait.event)
-        self._now_ns = max(wait_start_ns, step.times.end_ns[wait.event] + step.priced.ns[wait.wake])
+        for event in wait.events:
+            yield from self._until_done(step, event)
+        done_ns = max(step.times.end_ns[event] for event in wait.events)
+        self._now_ns = max(wait_start_ns, done_ns + step.priced.ns[wait.wake])
         yield self._env.timeout(self._now_ns - self._env.now)
         step.times.wait_start_ns.append(wait_start_ns)
         step.times.wait_end_ns.append(self._now_ns)
         self._last_wait.waited_ns = self._now_ns - wait_start_ns
+        self._launch(step, wait.works, step.priced.ns[wait.post])
         self._now_ns += step.priced.ns[wait.post]
 
     def _until_done(self, step: _Step, event: int) -> _Process:

@@ -66,11 +66,15 @@ class WorkEntry:
 
 @dataclass(frozen=True)
 class WaitEntry:
-    """How an op waits. event: of the work that it waits for. wake, post: places among the step's prices."""
+    """How an op waits. events: of the work that it waits for. wake, post: places among the step's prices.
 
-    event: int
+    works: what it launches after that, while it is busy for `post`.
+    """
+
+    events: tuple[int, ...]
     wake: int
     post: int
+    works: tuple[WorkEntry, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,7 +107,8 @@ class StepProgram:
     @cached_property
     def last_works(self) -> tuple[int, ...]:
         """Return the event of each executor's last work."""
-        return tuple({work.executor: work.event for op in self.ops for work in op.works}.values())
+        works = [work for op in self.ops for work in (*op.works, *(op.wait.works if op.wait else ()))]
+        return tuple({work.executor: work.event for work in works}.values())
 
     @property
     def waiting(self) -> tuple[int, ...]:
@@ -159,11 +164,12 @@ class _Compiler:
 
     def op(self, flow: int, op: Op) -> OpEntry:
         """Add an op. Each of its works is behind what the op needs, and behind the op's earlier work."""
-        if op.name not in self._costs.host:
+        if op.priced_as not in self._costs.host:
             raise _missing(self._profile, self._kind, op.name)
-        cost = self._costs.host[op.name]
+        cost = self._costs.host[op.priced_as]
         pre = self.price(op.name, cost.pre)
         inputs = [self._giver[need] for need in op.needs if need in self._giver]
+        needed = len(inputs)
         works = []
         for work in op.works:
             given = _Given(self._profile.executors[work.lane], self._place[flow, work.lane])
@@ -171,10 +177,13 @@ class _Compiler:
             inputs.append(given)
         if works:
             self._giver.update(dict.fromkeys(op.gives, inputs[-1]))
-        wait = None
+        wait, early = None, len(op.early_works)
         if op.blocks:
-            wait = WaitEntry(inputs[-1].event, self.price(op.name, cost.wake), self.price(op.name, cost.post))
-        return OpEntry(self._place[flow, Lane.HOST], pre, self.prices[pre].grows, tuple(works), wait)
+            awaited = inputs[needed:][:early][-1:] or inputs[:needed]
+            events = tuple(dict.fromkeys(given.event for given in awaited))
+            wake, post = self.price(op.name, cost.wake), self.price(op.name, cost.post)
+            wait = WaitEntry(events, wake, post, tuple(works[early:]))
+        return OpEntry(self._place[flow, Lane.HOST], pre, self.prices[pre].grows, tuple(works[:early]), wait)
 
     def _work(
         self, op: Op, work: DeviceWork, launch: Cost | None, given: _Given, inputs: Sequence[_Given]

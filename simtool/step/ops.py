@@ -8,9 +8,14 @@ gave what it needs, so stream order and event waits both follow from this one ta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
+
+from simtool.errors import PlacementError
+
+_SYNCS_SUFFIX = " (syncs)"
 
 
 class Lane(StrEnum):
@@ -36,7 +41,9 @@ class Op:
     """One host op.
 
     needs, gives: names of data. features: what the host time grows with (see step/cost_features.py).
-    works: device work in launch order. blocks: the host waits for the last of `works` before the op ends.
+    works: device work in launch order. blocks: the host waits before the op ends, for the last of `early_works` or,
+    where there is none, for the device work that gave what the op needs. late: how many of `works`, the last ones,
+    are launched only after that wait. syncs: it blocks as a property of its implementation (see `syncing`).
     """
 
     name: str
@@ -46,6 +53,23 @@ class Op:
     features: tuple[str, ...]
     works: tuple[DeviceWork, ...] = ()
     blocks: bool = False
+    late: int = 0
+    syncs: bool = False
+
+    @property
+    def early_works(self) -> tuple[DeviceWork, ...]:
+        """What is launched before any wait."""
+        return self.works[: len(self.works) - self.late]
+
+    @property
+    def late_works(self) -> tuple[DeviceWork, ...]:
+        """What is launched after the wait."""
+        return self.works[len(self.works) - self.late :]
+
+    @property
+    def priced_as(self) -> str:
+        """The name of its costs: an op that syncs has others than the same op where it does not."""
+        return f"{self.name}{_SYNCS_SUFFIX}" if self.syncs else self.name
 
 
 def _upload(name: str, *features: str) -> DeviceWork:
@@ -122,6 +146,14 @@ _OPS = (
         ("draft_tokens", "confidence"),
         (),
         (_kernel("sample", "draft_tokens"),),
+    ),
+    Op(
+        "launch_tokens",
+        "launch the drafter's sampling without its confidence, for a step that decides nothing",
+        ("draft_hidden",),
+        ("draft_tokens",),
+        (),
+        (_kernel("sample_tokens", "draft_tokens"),),
     ),
     Op(
         "read_confidence",
@@ -234,3 +266,31 @@ _OPS = (
 )
 
 CATALOGUE: Mapping[str, Op] = MappingProxyType({op.name: op for op in _OPS})
+
+
+@cache
+def syncing(op: Op) -> Op:
+    """Return the op as an implementation of it that blocks, where the algorithm asks for no wait.
+
+    An upload from memory that is not pinned, or an index made straight on the device, waits until the device has got
+    there: the host waits for what the op reads and for its own uploads, and launches its kernels after that. Raises
+    PlacementError for an op that waits anyway, or touches no device.
+    """
+    if op.syncs:
+        return op
+    if op.blocks:
+        raise PlacementError(f"{op.name!r} waits for the device anyway; leave it out of sync")
+    if not op.works:
+        raise PlacementError(f"{op.name!r} runs nothing on the device, so it has nothing to sync with")
+    return replace(op, blocks=True, syncs=True, late=sum(work.lane is Lane.COMPUTE for work in op.works))
+
+
+def priced_op(key: str) -> Op:
+    """Return the op whose costs go by this key (`Op.priced_as`); raises KeyError for none."""
+    plain = CATALOGUE[priced_name(key)]
+    return syncing(plain) if key != plain.name else plain
+
+
+def priced_name(key: str) -> str:
+    """Return the name of the op whose costs go by this key, whether it syncs there or not."""
+    return key.removesuffix(_SYNCS_SUFFIX)

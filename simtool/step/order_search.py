@@ -8,11 +8,11 @@ and a sum does not care about its order. The prune keeps the tail of the built-i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simtool.errors import PlacementError, UsageError
-from simtool.step.placement import BUILT_IN, Placement, Slot, parse_placement
+from simtool.step.placement import BUILT_IN, Placement, Slot, parse_placement, with_sync
 
 _HEAD = ("schedule", "read_states")
 _DRAFT = ("build_query", "launch_draft", "launch_sample")
@@ -30,11 +30,12 @@ class Orders:
     placements: tuple[Placement, ...]
 
 
-def legal_orders(lag_steps: int | None) -> Orders:
+def legal_orders(lag_steps: int | None, sync: Sequence[str] = ()) -> Orders:
     """Enumerate the legal orders at a lag (None: without a decision), pruned of symmetric ones.
 
     The validate batch of a full-width step is built and filled where that of a pruned step is. Orders that a
-    built-in has already keep its name; the others are numbered.
+    built-in has already keep its name; the others are numbered. sync: ops that block wherever an order runs them, as
+    `Placement.sync` says it: an order with a split fill has no fill_varlen that could.
     """
     seen: dict[tuple[str, ...], Placement] = {}
     enumerated = 0
@@ -44,7 +45,8 @@ def legal_orders(lag_steps: int | None) -> Orders:
             head = order[: order.index("read_tokens") + 1]
             kept = (*head, *(slot for slot in slots if slot in _TAIL))
             if kept not in seen:
-                seen[kept] = parse_placement(_name(kept, lag_steps, len(seen)), list(kept), lag_steps)
+                found = parse_placement(_name(kept, lag_steps, len(seen)), list(kept), lag_steps)
+                seen[kept] = _synced(found, sync)
     return Orders(enumerated, tuple(seen.values()))
 
 
@@ -71,7 +73,15 @@ def to_toml(placement: Placement) -> str:
     """Return a placement as the text that `load_placement` reads."""
     lag = "" if placement.lag_steps is None else f"lag_steps = {placement.lag_steps}\n"
     order = "".join(f'    "{slot}",\n' for slot in placement.order)
-    return f"name = {json.dumps(placement.name)}\n{lag}order = [\n{order}]\n"
+    sync = f"sync = {json.dumps(list(placement.sync))}\n" if placement.sync else ""
+    return f"name = {json.dumps(placement.name)}\n{lag}order = [\n{order}]\n{sync}"
+
+
+def _synced(placement: Placement, sync: Sequence[str]) -> Placement:
+    """The placement with those of the ops that it runs blocking, named after it where any does."""
+    runs = {op.name for op in placement.ever_runs()}
+    here = [text for text in sync if runs.intersection(text.split("|")) and (placement.decides or "|" not in text)]
+    return replace(with_sync(placement, here), name=f"{placement.name}, with syncs") if here else placement
 
 
 def _slot_sets(lag_steps: int | None) -> Iterator[tuple[str, ...]]:

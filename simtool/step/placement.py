@@ -7,32 +7,18 @@ and what is simulated cannot drift apart. An order that breaks a data dependency
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from simtool.errors import PlacementError, did_you_mean
 from simtool.files.writing import expanded
-from simtool.step.ops import CATALOGUE, Op
+from simtool.step.legality import REBINDS, check
+from simtool.step.ops import CATALOGUE, Op, syncing
 
 _NOTHING = "-"
-_ONCE = (
-    "schedule",
-    "read_states",
-    "build_query",
-    "launch_draft",
-    "launch_sample",
-    "launch_target",
-    "launch_verify",
-    "read_tokens",
-    "write_context",
-    "finish",
-)
-_MAX_LAG_STEPS = 8
-
-#: What binds host lengths to a captured graph, and the launch that it must come before.
-_REBINDS = {"rebind_draft": "launch_draft", "rebind_target": "launch_target"}
+_KEYS = ("name", "order", "lag_steps", "sync")
 _REBINDS_SUFFIX = "+rebind"
 
 
@@ -51,13 +37,31 @@ class Slot:
         pruned, full = (op.name if op else _NOTHING for op in (self.pruned, self.full))
         return pruned if pruned == full else f"{pruned}|{full}"
 
+    @property
+    def sync(self) -> tuple[str, ...]:
+        """Which of its ops sync, as `Placement.sync` says it."""
+        pruned, full = (op.name if op and op.syncs else _NOTHING for op in (self.pruned, self.full))
+        if pruned == full:
+            return () if pruned == _NOTHING else (pruned,)
+        if "|" in str(self):  # each op runs in one kind of step anyway
+            return tuple(name for name in (pruned, full) if name != _NOTHING)
+        return (f"{pruned}|{full}",)
+
+    def syncing(self, name: str, *, pruned: bool, full: bool) -> Slot:
+        """Return the slot with its op of that name blocking, in pruned or full-width steps or both."""
+        return Slot(
+            syncing(self.pruned) if self.pruned and pruned and self.pruned.name == name else self.pruned,
+            syncing(self.full) if self.full and full and self.full.name == name else self.full,
+        )
+
 
 @dataclass(frozen=True)
 class Placement:
     """An ordered list of slots and a lag.
 
     lag_steps: None for a placement without a decision (static); 0 reads this step's confidence; k >= 1 reads the
-    confidence stored k decode steps ago. Raises PlacementError when the order breaks a data dependency.
+    confidence stored k decode steps ago. Ops may sync (see `with_sync`): that changes when they end, not what is legal.
+    Raises PlacementError when the order breaks a data dependency.
     """
 
     name: str
@@ -65,7 +69,7 @@ class Placement:
     lag_steps: int | None
 
     def __post_init__(self) -> None:
-        _check(self)
+        check(self)
 
     @property
     def decides(self) -> bool:
@@ -75,7 +79,22 @@ class Placement:
     @property
     def rebinds(self) -> bool:
         """Whether it binds host lengths to captured graphs."""
-        return any(op.name in _REBINDS for op in self.ops(pruned=False))
+        return any(op.name in REBINDS for op in self.ops(pruned=False))
+
+    @property
+    def sync(self) -> tuple[str, ...]:
+        """The ops that block though the algorithm does not ask for it: `NAME`, or `NAME|-` in pruned steps only."""
+        return tuple(text for slot in self.order for text in slot.sync)
+
+    @property
+    def file_stem(self) -> str:
+        """Its name as part of a file's name."""
+        return self.name.replace("/", "-")
+
+    def gives(self, datum: str) -> bool:
+        """Whether every step gives that datum."""
+        kinds = (True, False) if self.decides else (False,)
+        return all(any(datum in op.gives for op in self.ops(pruned=pruned)) for pruned in kinds)
 
     def ops(self, *, pruned: bool) -> Iterator[Op]:
         """Yield the ops of one kind of step, in host order."""
@@ -91,30 +110,67 @@ class Placement:
 
     def to_dict(self) -> dict[str, object]:
         """Return the form that `parse_placement` reads and a manifest stores."""
-        return {"name": self.name, "order": [str(slot) for slot in self.order], "lag_steps": self.lag_steps}
+        table: dict[str, object] = {
+            "name": self.name,
+            "order": [str(slot) for slot in self.order],
+            "lag_steps": self.lag_steps,
+        }
+        return {**table, "sync": list(self.sync)} if self.sync else table
 
 
-def parse_placement(name: str, order: str | list[str], lag_steps: int | None) -> Placement:
-    """Make a placement from slot texts such as "decide" or "build_varlen|build_dense" (pruned|full width)."""
+def parse_placement(name: str, order: str | list[str], lag_steps: int | None, sync: Iterable[str] = ()) -> Placement:
+    """Make a placement from slot texts such as "decide" or "build_varlen|build_dense" (pruned|full width).
+
+    sync: see `with_sync`.
+    """
     texts = order.split() if isinstance(order, str) else order
-    return Placement(name, tuple(_slot(name, text) for text in texts), lag_steps)
+    return with_sync(Placement(name, tuple(_slot(name, text) for text in texts), lag_steps), sync)
+
+
+def with_sync(placement: Placement, sync: Iterable[str]) -> Placement:
+    """Return the placement with these ops blocking (see `ops.syncing`).
+
+    sync: op names; `NAME|-`: in pruned steps only, `-|NAME`: in full-width steps only. Raises PlacementError for an op
+    that the placement never runs there, or that cannot sync.
+    """
+    order = placement.order
+    for text in sync:
+        pruned, bar, full = (part.strip() for part in text.partition("|"))
+        name = full if pruned == _NOTHING else pruned
+        in_full = not bar or full != _NOTHING
+        in_pruned = pruned != _NOTHING if placement.decides else in_full
+        changed = tuple(slot.syncing(name, pruned=in_pruned, full=in_full) for slot in order)
+        if changed == order:
+            raise PlacementError(f"{placement.name}: sync names {text!r}, which it never runs so, or names it twice")
+        order = changed
+    return replace(placement, order=order)
+
+
+def without_sync(placement: Placement, names: Collection[str] | None = None) -> Placement:
+    """Return the placement with the ops of these names not blocking (None: none does): each as if it were pinned."""
+
+    def plain(op: Op | None) -> Op | None:
+        return CATALOGUE[op.name] if op and (names is None or op.name in names) else op
+
+    return replace(placement, order=tuple(Slot(plain(slot.pruned), plain(slot.full)) for slot in placement.order))
 
 
 def load_placement(path: Path) -> Placement:
-    """Read a TOML file with `name` (optional: the file's stem), `order` (list or text) and `lag_steps`.
+    """Read a TOML file with `name` (optional: the file's stem), `order` (list or text), `lag_steps` and `sync` (list).
 
-    Raises PlacementError when it cannot be read, or calls another order or lag by a built-in's name.
+    Raises PlacementError when it cannot be read, or calls another order, lag or sync by a built-in's name.
     """
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise PlacementError(f"{path}: cannot be read ({error.strerror}); give a placement file in TOML") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PlacementError(f"{path}: not TOML ({error}); expected name, order and lag_steps") from error
+        raise PlacementError(f"{path}: not TOML ({error}); expected {', '.join(_KEYS)}") from error
     placement = placement_from_dict({"name": path.stem, **table}, source=str(path))
     meant = _built_in(placement.name)
     if meant is not None and (placement.order, placement.lag_steps) != (meant.order, meant.lag_steps):
-        what = "order" if placement.order != meant.order else "lag_steps"
+        same_order = list(map(str, placement.order)) == list(map(str, meant.order))
+        what = "order" if not same_order else "sync" if placement.sync != meant.sync else "lag_steps"
         raise PlacementError(
             f"{path}: name is {placement.name!r}, a built-in placement, but its {what} is not the built-in's; choose "
             "another name"
@@ -124,10 +180,10 @@ def load_placement(path: Path) -> Placement:
 
 def placement_from_dict(table: Mapping[str, object], source: str = "placement") -> Placement:
     """Build a placement from a parsed table; unknown keys and wrong types are errors that name the source."""
-    unknown = sorted(set(table) - {"name", "order", "lag_steps"})
+    unknown = sorted(set(table) - set(_KEYS))
     if unknown:
-        raise PlacementError(f"{source}: unknown key {unknown[0]!r}; expected name, order, lag_steps")
-    name, order, lag_steps = table.get("name"), table.get("order"), table.get("lag_steps")
+        raise PlacementError(f"{source}: unknown key {unknown[0]!r}; expected {', '.join(_KEYS)}")
+    name, order, lag_steps, sync = table.get("name"), table.get("order"), table.get("lag_steps"), table.get("sync", [])
     if not isinstance(name, str) or not name:
         raise PlacementError(f"{source}: name is {name!r}; expected a text")
     texts = order.split() if isinstance(order, str) else order
@@ -135,19 +191,21 @@ def placement_from_dict(table: Mapping[str, object], source: str = "placement") 
         raise PlacementError(f"{source}: order is {order!r}; expected a list of op names")
     if lag_steps is not None and (not isinstance(lag_steps, int) or isinstance(lag_steps, bool)):
         raise PlacementError(f"{source}: lag_steps is {lag_steps!r}; expected a whole number, or leave it out")
-    return parse_placement(name, texts, lag_steps)
+    if not isinstance(sync, list) or not all(isinstance(text, str) for text in sync):
+        raise PlacementError(f"{source}: sync is {sync!r}; expected a list of op names")
+    return parse_placement(name, texts, lag_steps, sync)
 
 
 def resolve_placement(text: str) -> Placement:
     """Return a built-in by name, or the placement in the TOML file at that path; NAME+rebind: as `with_rebinds`."""
     if text.endswith(_REBINDS_SUFFIX):
         return with_rebinds(resolve_placement(text.removesuffix(_REBINDS_SUFFIX)))
-    if text in BUILT_IN:
-        return BUILT_IN[text]
+    if text in NAMED:
+        return NAMED[text]
     if text.endswith(".toml"):
         return load_placement(expanded(Path(text)))
-    known = ", ".join(BUILT_IN)
-    hint = did_you_mean(text, BUILT_IN)
+    known = ", ".join(NAMED)
+    hint = did_you_mean(text, NAMED)
     raise PlacementError(f"unknown placement {text!r}; expected one of {known}, or the path of a .toml file{hint}")
 
 
@@ -169,7 +227,7 @@ def with_rebinds(placement: Placement) -> Placement:
         raise PlacementError(f"{placement.name}: rebinds already; give it without {_REBINDS_SUFFIX}")
     order: list[Slot] = []
     for slot in placement.order:
-        order.extend(_slot(placement.name, rebind) for rebind, launch in _REBINDS.items() if str(slot) == launch)
+        order.extend(_slot(placement.name, rebind) for rebind, launch in REBINDS.items() if str(slot) == launch)
         order.append(slot)
     return Placement(placement.name + _REBINDS_SUFFIX, tuple(order), placement.lag_steps)
 
@@ -185,7 +243,7 @@ def _built_in(name: str) -> Placement | None:
             return with_lag(lagged, int(lag))
     except PlacementError:
         return None
-    return BUILT_IN.get(name)
+    return NAMED.get(name)
 
 
 def _slot(name: str, text: str) -> Slot:
@@ -201,71 +259,6 @@ def _op(placement: str, text: str) -> Op | None:
         hint = did_you_mean(text, CATALOGUE)
         raise PlacementError(f"{placement}: unknown op {text!r}; expected one of {', '.join(CATALOGUE)}{hint}")
     return CATALOGUE[text]
-
-
-def _check(placement: Placement) -> None:
-    lag = placement.lag_steps
-    if lag is not None and not 0 <= lag <= _MAX_LAG_STEPS:
-        raise PlacementError(f"{placement.name}: lag_steps is {lag}; expected 0 to {_MAX_LAG_STEPS}")
-    for pruned in (True, False) if placement.decides else (False,):
-        _check_order(placement, pruned)
-    seen_decide = False
-    for slot in placement.order:
-        seen_decide = seen_decide or (slot.full is not None and slot.full.name == "decide")
-        if slot.pruned is not slot.full and not seen_decide:
-            raise PlacementError(f"{placement.name}: {slot} depends on the prune, so 'decide' must come before it")
-
-
-def _check_order(placement: Placement, pruned: bool) -> None:
-    ops = list(placement.ops(pruned=pruned))
-    _check_members(placement, [op.name for op in ops], "pruned" if pruned else "full-width")
-    given = _check_data(placement, ops)
-    if pruned and "varlen_batch" not in given:
-        raise PlacementError(f"{placement.name}: a pruned step verifies without 'build_varlen'; add it after 'decide'")
-
-
-def _check_members(placement: Placement, names: list[str], kind: str) -> None:
-    """Every op that a step cannot do without, none twice, and rebinds before their launches."""
-    required = list(_ONCE)
-    if placement.decides:
-        required.append("decide")
-    if placement.lag_steps:
-        required.append("store_confidence")
-    for name in required:
-        if name not in names:
-            raise PlacementError(f"{placement.name}: a {kind} step never runs {name!r}; add it to the order")
-    for name in names:
-        if names.count(name) > 1:
-            raise PlacementError(f"{placement.name}: a {kind} step runs {name!r} twice; keep one")
-    if not placement.decides and "decide" in names:
-        raise PlacementError(f"{placement.name}: runs 'decide' without lag_steps; say how old its confidence is")
-    for rebind, launch in _REBINDS.items():
-        if rebind in names and names.index(rebind) > names.index(launch):
-            raise PlacementError(f"{placement.name}: {rebind!r} comes after {launch!r}; the graph would run unbound")
-
-
-def _check_data(placement: Placement, ops: list[Op]) -> set[str]:
-    """Needs come before their readers, and nothing that was read is replaced; returns all that is given."""
-    given: set[str] = set()
-    readers: dict[str, str] = {}
-    for op in ops:
-        for need in op.needs:
-            if need not in given:
-                raise PlacementError(_missing(placement, op, need, [op.name for op in ops]))
-            readers[need] = op.name
-        for stale in (name for name in op.gives if name in readers):
-            raise PlacementError(f"{placement.name}: {op.name!r} replaces {stale}, which {readers[stale]!r} has read")
-        given.update(op.gives)
-        if op.name == "read_states" and placement.lag_steps:
-            given.add("decision_confidence")
-    return given
-
-
-def _missing(placement: Placement, op: Op, need: str, names: list[str]) -> str:
-    givers = [giver.name for giver in CATALOGUE.values() if need in giver.gives]
-    later = [giver for giver in givers if giver in names]
-    where = f"{later[0]!r} gives it, but only later" if later else f"add {' or '.join(map(repr, givers))} before it"
-    return f"{placement.name}: {op.name!r} needs {need}: {where}"
 
 
 _HEAD = "schedule read_states"
@@ -311,6 +304,46 @@ _BUILT_IN = (
 )
 
 BUILT_IN: Mapping[str, Placement] = MappingProxyType({placement.name: placement for placement in _BUILT_IN})
+
+#: Ops of a pruned step in which xLLM's code waits: its index lists go up from memory that is not pinned, and the
+#: scatter's indices are made straight on the device.
+XLLM_SYNC = ("fill_varlen", "launch_verify|-")
+
+_XLLM = (
+    parse_placement(
+        "xllm-2280/static",
+        f"{_HEAD} build_query launch_draft build_dense launch_tokens fill_dense {_TAIL} {_END}",
+        None,
+    ),
+    parse_placement(
+        "xllm-2280/this-step",
+        f"{_HEAD} build_query launch_draft build_dense launch_sample read_confidence decide "
+        f"build_varlen|- fill_varlen|fill_dense {_TAIL} {_END}",
+        0,
+        XLLM_SYNC,
+    ),
+    parse_placement(
+        "xllm-2280/lag",
+        f"{_HEAD} build_query launch_draft build_dense launch_sample decide "
+        f"build_varlen|- fill_varlen|fill_dense {_TAIL} write_context store_confidence finish",
+        1,
+        XLLM_SYNC,
+    ),
+    parse_placement(
+        "xllm-2280/lag-overlap",
+        f"{_HEAD} decide build_query launch_draft build_varlen|build_dense launch_sample "
+        f"fill_varlen|fill_dense {_TAIL} write_context store_confidence finish",
+        1,
+        XLLM_SYNC,
+    ),
+)
+
+#: The arms of the pull request as the code runs them: with its syncs, static without a confidence, and the confidence
+#: stored once the context is written.
+XLLM_ARMS: Mapping[str, Placement] = MappingProxyType({placement.name: placement for placement in _XLLM})
+
+#: All that go by a name.
+NAMED: Mapping[str, Placement] = MappingProxyType({**BUILT_IN, **XLLM_ARMS})
 
 #: The four arms of xLLM pull request 2280, in the order it introduces them.
 PULL_REQUEST_ARMS = ("static", "this-step", "lag", "lag-overlap")

@@ -13,6 +13,7 @@ from simtool.analysis.critical_path.critical_path import critical_path, mean_by_
 from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
 from simtool.replay.caveats import Caveats
 from simtool.replay.replay import replay
+from simtool.step.ops import priced_name
 from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
@@ -136,10 +137,10 @@ def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
 
 
 def _missing(setting: Setting, placement: Placement) -> str | None:
-    costs = setting.profile.steps("decode")
+    priced = {priced_name(key) for key in setting.profile.decode.host}
     for slot in placement.order:
         for op in (slot.pruned, slot.full):
-            if op is not None and op.name not in costs.host:
+            if op is not None and op.name not in priced:
                 return op.name
     return None
 

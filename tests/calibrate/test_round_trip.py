@@ -11,8 +11,8 @@ from simtool.errors import ProfileError, TraceError
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.step.ops import CATALOGUE
-from simtool.step.placement import BUILT_IN
+from simtool.step.ops import priced_op
+from simtool.step.placement import BUILT_IN, NAMED
 from simtool.trace.trace import replace_table
 from tests.replay.synthetic import (
     ONE_DEVICE,
@@ -27,16 +27,17 @@ from tests.replay.synthetic import (
 )
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.001))
-PLACEMENTS = ("static", "this-step", "lag", "lag-overlap")
+PLACEMENTS = ("static", "this-step", "lag", "lag-overlap", "xllm-2280/this-step", "xllm-2280/lag")
 
 
 def known_costs():
     """Random lines, with latencies that are the same everywhere, as on one machine."""
     costs = random_costs(2, scale=4_000)
-    blocking = [key for key in costs.pre if CATALOGUE[key[1]].blocks]
+    blocking = [key for key in costs.pre if priced_op(key[1]).blocks]
     return dataclasses.replace(
         costs,
         pre={key: Line(line.base + 500, line.slopes) for key, line in costs.pre.items()},
+        post={key: Line(line.base + 500, line.slopes) for key, line in costs.post.items()},
         wake=dict.fromkeys(blocking, Line(70)),
         queue=dict.fromkeys(costs.duration, Line(30)),
         launch=dict.fromkeys(costs.launch, Line(-50)),
@@ -47,8 +48,8 @@ def known_costs():
 def recordings(tmp_path, costs, executors=ONE_DEVICE, placements=PLACEMENTS, seed=3):
     source = source_trace(tmp_path / "source", random_work(seed, 5, 12, tokens=40))
     for name in placements:
-        result = replay(source, profile_of(costs, executors), Scenario(BUILT_IN[name], 4, CONTROLLER))
-        yield save_as_live(result, tmp_path / name)
+        result = replay(source, profile_of(costs, executors), Scenario(NAMED[name], 4, CONTROLLER))
+        yield save_as_live(result, tmp_path / NAMED[name].file_stem)
 
 
 def fitted(traces, name="fitted"):
@@ -80,7 +81,7 @@ def test_a_placement_that_was_never_run_is_foretold(tmp_path):
     profile = fitted(recordings(tmp_path, costs, placements=PLACEMENTS[:3]))
     other = source_trace(tmp_path / "other", random_work(17, 5, 12, tokens=40))
     for name in ("lag-overlap", "lag-overlap-late"):
-        scenario = Scenario(BUILT_IN[name], 4, CONTROLLER)
+        scenario = Scenario(NAMED[name], 4, CONTROLLER)
         truth, told = (replay(other, p, scenario).tables["steps"]["end_ns"].max() for p in (profile_of(costs), profile))
         assert told == pytest.approx(truth, rel=1e-4)
 

@@ -70,7 +70,15 @@ def test_what_was_not_recorded_is_priced_like_what_is_most_like_it():
     sizes = features(3, 5)
     stored, read = (whole.decode.host[name] for name in ("store_confidence", "read_confidence"))
     assert stored.pre.predict(sizes) == read.pre.predict(sizes)
-    assert list(whole.provenance.proxies) == ["store_confidence", "fill_dense", "build_fill_index", "scatter_fill"]
+    assert list(whole.provenance.proxies) == [
+        "store_confidence",
+        "launch_tokens",
+        "fill_dense",
+        "fill_varlen (syncs)",
+        "launch_verify (syncs)",
+        "build_fill_index",
+        "scatter_fill",
+    ]
     assert with_proxies(whole) == whole
 
 

@@ -113,7 +113,8 @@ def decode(line, work, costs, placement, executors, running, controller):
     names = [text for slot in placement.order if (text := pick(str(slot), pruned)) != "-"]
     for one, p, a, e, c in zip(running, prefixes, accepted, emitted, seen, strict=True):
         line.rows.append((len(line.steps), one.asked.name, one.anchor, p, a, e, c is not None))
-    run_ops(line, "decode", names, costs, sizes, executors)
+    synced = {picked for text in placement.sync if (picked := pick(text, pruned)) != "-"}
+    run_ops(line, "decode", names, costs, sizes, executors, synced)
     for one, e, (confidence, _) in zip(running, emitted, blocks, strict=True):
         one.emitted += e
         one.confidences.append(confidence)
@@ -133,31 +134,41 @@ def price(line: Line, sizes: dict[str, float]) -> int:
     return round(line.base + sum(slope * sizes[name] for name, slope in line.slopes.items()))
 
 
-def run_ops(line, kind, names, costs, sizes, executors):
+def run_ops(line, kind, names, costs, sizes, executors, synced=frozenset()):
     step, begin = len(line.steps), line.host
     made: dict[str, int] = {}  # datum -> when the device work that makes it ends
     for name in names:
         op, start = CATALOGUE[name], line.host
-        pre_end = start + price(costs.pre[kind, name], {**sizes, "host_lull": doublings(line.waited)})
+        priced = f"{name} (syncs)" if name in synced else name
+        pre_end = start + price(costs.pre[kind, priced], {**sizes, "host_lull": doublings(line.waited)})
         inputs = max([made[need] for need in op.needs if need in made], default=0)
-        for work in op.works:
-            executor = executors[work.lane]
-            launched = max(start, pre_end + price(costs.launch.get((kind, name, work.name), Line()), {}))
-            began, ended = line.last.get(executor, (None, None))
-            past = {"device_lull": 0.0 if began is None else doublings(ended - began)}
-            behind = max(line.free[executor], inputs) + price(costs.queue.get((kind, work.name), Line()), past)
-            work_start = max(launched, behind)
-            past = {**sizes, "device_lull": 0.0 if began is None else doublings(work_start - began)}
-            inputs = line.free[executor] = work_start + price(costs.duration[kind, work.name], past)
-            line.last[executor] = work_start, inputs
-            line.events.append((step, work.name, work.lane.value, work_start, inputs, None, None))
+        kernels = [work for work in op.works if work.lane.value == "compute"]
+        others = [work for work in op.works if work not in kernels]
+        before, after = (others, kernels) if name in synced else (op.works, [])
+
+        def run(works, begin, end, inputs, kind=kind, priced=priced):
+            for work in works:
+                executor = executors[work.lane]
+                launched = max(begin, end + price(costs.launch.get((kind, priced, work.name), Line()), {}))
+                began, ended = line.last.get(executor, (None, None))
+                past = {"device_lull": 0.0 if began is None else doublings(ended - began)}
+                behind = max(line.free[executor], inputs) + price(costs.queue.get((kind, work.name), Line()), past)
+                work_start = max(launched, behind)
+                past = {**sizes, "device_lull": 0.0 if began is None else doublings(work_start - began)}
+                inputs = line.free[executor] = work_start + price(costs.duration[kind, work.name], past)
+                line.last[executor] = work_start, inputs
+                line.events.append((step, work.name, work.lane.value, work_start, inputs, None, None))
+            return inputs
+
+        inputs = run(before, start, pre_end, inputs)
+        line.host, wait_start, wait_end = pre_end, None, None
+        if op.blocks or name in synced:
+            wait_start = pre_end
+            wait_end = max(wait_start, inputs + price(costs.wake.get((kind, priced), Line()), {}))
+            line.waited = wait_end - wait_start
+            line.host = wait_end + price(costs.post.get((kind, priced), Line()), sizes)
+            inputs = run(after, wait_end, line.host, inputs)
         if op.works:
             made.update(dict.fromkeys(op.gives, inputs))
-        line.host, wait_start, wait_end = pre_end, None, None
-        if op.blocks:
-            wait_start = pre_end
-            wait_end = max(wait_start, inputs + price(costs.wake.get((kind, name), Line()), {}))
-            line.waited = wait_end - wait_start
-            line.host = wait_end + price(costs.post.get((kind, name), Line()), sizes)
         line.events.append((step, name, "host", start, line.host, wait_start, wait_end))
     line.steps.append((kind, begin, line.host))

@@ -10,7 +10,7 @@ from pathlib import Path
 from simtool.profile.cost import FREE, Cost
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.replay.replay import Replay
-from simtool.step.ops import CATALOGUE
+from simtool.step.ops import CATALOGUE, priced_name
 from simtool.step.placement import BUILT_IN
 from simtool.trace.frames import make_frame
 from simtool.trace.manifest import Manifest
@@ -77,6 +77,13 @@ def random_costs(seed: int, scale: int = 100) -> Costs:
                 costs.duration[kind, work.name] = line(work.features)
                 costs.queue[kind, work.name] = Line(number() // 5)
                 costs.launch[kind, op.name, work.name] = Line(draw.randrange(-scale, scale))
+    draw = random.Random(f"{seed} syncs")
+    for op in CATALOGUE.values():
+        if op.works and not op.blocks and ("decode", op.name) in costs.pre:
+            key = ("decode", f"{op.name} (syncs)")
+            costs.pre[key], costs.post[key], costs.wake[key] = line(op.features), line(op.features), Line(number())
+            for work in op.works:
+                costs.launch[*key, work.name] = Line(draw.randrange(-scale, scale))
     return costs
 
 
@@ -122,7 +129,8 @@ def _steps(costs: Costs, kind: str) -> StepCosts:
     for (of_kind, op), pre in costs.pre.items():
         if of_kind != kind:
             continue
-        launches = {work.name: _cost(costs.launch.get((kind, op, work.name), Line())) for work in CATALOGUE[op].works}
+        works = CATALOGUE[priced_name(op)].works
+        launches = {work.name: _cost(costs.launch.get((kind, op, work.name), Line())) for work in works}
         post, wake = costs.post.get((kind, op)), costs.wake.get((kind, op))
         host[op] = HostCost(_cost(pre), _cost(post) if post else None, _cost(wake) if wake else None, launches)
     device = {

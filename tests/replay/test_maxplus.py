@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.step.placement import BUILT_IN, with_lag
+from simtool.step.placement import BUILT_IN, NAMED, with_lag, with_sync
 from tests.replay.maxplus import evaluate
 from tests.replay.synthetic import (
     ONE_DEVICE,
@@ -23,7 +23,13 @@ from tests.replay.synthetic import (
     with_history,
 )
 
-PLACEMENTS = {**BUILT_IN, "lag-2": with_lag(BUILT_IN["lag"], 2), "overlap-3": with_lag(BUILT_IN["lag-overlap"], 3)}
+PLACEMENTS = {
+    **NAMED,
+    "lag-2": with_lag(BUILT_IN["lag"], 2),
+    "overlap-3": with_lag(BUILT_IN["lag-overlap"], 3),
+    "static-syncs": with_sync(BUILT_IN["static"], ["build_dense", "fill_dense", "launch_target"]),
+    "index-syncs": with_sync(BUILT_IN["lag-overlap-index"], ["build_query", "build_fill_index", "-|launch_verify"]),
+}
 EXECUTORS = (ONE_DEVICE, STREAMS, {"prepare": "copies", "compute": "compute", "copy": "copies"})
 CONTROLLERS = (
     ControllerSettings(LinearPredictor(0.5, 0.25, 0.001), draft_ms=0.0, min_gain=0.0),

@@ -95,9 +95,10 @@ class _Edges:
         return nodes[same], before[same]
 
     def _launches(self) -> _Pairs:
-        """Pair device work with the host segment that launched it: the latest of its flow."""
+        """Pair device work with the host segment that launched it: the latest of its flow, before or after a wait."""
         flow, size = self._nodes.flow, len(self._nodes)
-        by_flow = self._launching[np.argsort(flow[self._launching], kind="stable")]
+        hosts = np.flatnonzero(self._nodes.on_host)
+        by_flow = hosts[np.argsort(flow[hosts], kind="stable")]
         place = np.searchsorted(flow[by_flow] * size + by_flow, flow[self._works] * size + self._works) - 1
         some = np.flatnonzero(place >= 0)
         works, found = self._works[some], by_flow[place[some]]

@@ -14,7 +14,9 @@ from simtool.analysis.critical_path.pieces import Flags, Ints, Names, Pieces
 
 @dataclass(frozen=True)
 class Nodes:
-    """All arrays: [nodes], sorted by step, start, flow; at a tie a launch, its work, the segment that waited for it.
+    """All arrays: [nodes], sorted by step, start, flow.
+
+    At a tie: a launch, its work, the segment that waited for it, and work that this segment launched.
 
     step: place in the block's steps. op, lane: places in `names`. flow: numbers (step, flow) pairs.
     resumed: the host segment after a wait. start_ns, end_ns: ns.
@@ -48,8 +50,8 @@ def make_nodes(pieces: Pieces) -> Nodes:
     start_ns = np.append(pieces.start_ns, pieces.resumed_ns[again])
     end_ns = np.append(pieces.paused_ns, pieces.end_ns[again])
     step, flow, on_host = pieces.step[piece], _flows(pieces)[piece], (pieces.lane == pieces.names.host)[piece]
-    rank = np.where(resumed, 2, np.where(on_host, 0, 1))
-    order = np.lexsort((flow * 3 + rank, start_ns, step))
+    rank = np.where(resumed, 2, np.where(on_host, 0, np.where(_late(flow, resumed, start_ns, end_ns), 3, 1)))
+    order = np.lexsort((flow * 4 + rank, start_ns, step))
     piece, start_ns = piece[order], start_ns[order]
     return Nodes(
         names=pieces.names,
@@ -62,6 +64,15 @@ def make_nodes(pieces: Pieces) -> Nodes:
         on_host=on_host[order],
         resumed=resumed[order],
     )
+
+
+def _late(flow: Ints, resumed: Flags, start_ns: Ints, end_ns: Ints) -> Flags:
+    """Return which pieces began no sooner than their op's wait ended: an op that syncs launched them after it."""
+    never = np.iinfo(np.int64).max
+    waited_until_ns = np.full(flow.max(initial=-1) + 1, never)
+    waited_until_ns[flow[resumed]] = start_ns[resumed]
+    late: Flags = (start_ns >= waited_until_ns[flow]) & (end_ns > waited_until_ns[flow])
+    return late
 
 
 def _flows(pieces: Pieces) -> Ints:

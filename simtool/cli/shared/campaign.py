@@ -92,11 +92,12 @@ def record_arms(
     each = sum(len(plan.prompts) for plan in plans.values())
     with console.progress(f"recording {repeats} x {len(plans)} live runs", total=repeats * each) as done:
         for repeat in range(repeats):
-            jobs = [(out / use / f"{arm}-{repeat}", plan) for (use, arm), plan in plans.items()]
+            paths = {key: out / key[0] / f"{plan.placement.file_stem}-{repeat}" for key, plan in plans.items()}
+            jobs = [(paths[key], plan) for key, plan in plans.items()]
             progress = partial(_further, done, repeat * each)
             session.record_interleaved(jobs, force=True, details={"command": command_line()}, progress=progress)
             for use, arm in plans:
-                runs[use][arm].append(out / use / f"{arm}-{repeat}")
+                runs[use][arm].append(paths[use, arm])
     return runs
 
 

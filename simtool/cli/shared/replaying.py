@@ -40,7 +40,7 @@ class Outputs:
 
     def path(self, placement: Placement, seed: int) -> Path:
         """Return where one replay goes."""
-        return self.folder / f"{self.trace}-{placement.name}{f'-seed{seed}' if len(self.seeds) > 1 else ''}"
+        return self.folder / f"{self.trace}-{placement.file_stem}{f'-seed{seed}' if len(self.seeds) > 1 else ''}"
 
     def check(self, placements: Sequence[Placement]) -> None:
         """Refuse to overwrite any of them unless forced."""

@@ -14,7 +14,7 @@ import typer
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
 from simtool.errors import UsageError
-from simtool.step.ops import CATALOGUE
+from simtool.step.ops import CATALOGUE, priced_name
 from simtool.step.placement import Placement, resolve_placement
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def open_trace(
 def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:
     """Refuse costs that lack one of these ops of a placement (None: any), before they are varied or replayed."""
     missing = sorted(
-        {op.name for op in placement.ever_runs()}.intersection(names or CATALOGUE) - set(costs.decode.host)
+        {op.name for op in placement.ever_runs()}.intersection(names or CATALOGUE)
+        - {priced_name(key) for key in costs.decode.host}
     )
     if not missing:
         return

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
 from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.models.draft import DraftModel
-from simtool.engine.models.heads import probability_of
+from simtool.engine.models.heads import DraftedBlock, probability_of
 from simtool.engine.models.target import TargetModel
 from simtool.engine.runner import fused_cpu_layers as cpu_layers
 from simtool.engine.runner.attention import Kernels, PlainKernels, PromptAttention
@@ -43,7 +43,10 @@ from simtool.errors import CapacityError, DeviceError, UsageError
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
 
 #: The works that `Runner.run` knows: the compute lane of the op catalogue.
-WORKS = ("draft", "sample", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
+WORKS = ("draft", "sample", "sample_tokens", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
+
+#: What only `sample` gives.
+_CONFIDENCES = ("confidence", "confidence_logits", "draft_prob")
 
 
 class Runner:
@@ -127,19 +130,22 @@ class Runner:
 
     def sample(self) -> None:
         """The drafter's tokens, one after another where it has a Markov head, then its confidence in all of them."""
-        hidden = self._kept_one("hidden")
-        if self._sampling.greedy:
-            block = self._draft.draft(hidden, self._kept_one("anchors"))
-        else:
-            picker = DraftPicker(self._sampling, self._dice(self._in("context_lens")), self.info.drafts)
-            block = self._draft.draft(hidden, self._kept_one("anchors"), picker)
-            self._kept["proposal"] = picker.proposal
+        block = self._draft_block()
         chances = probability_of(block.tokens, block.logits)
-        logits = self._draft.confidence_logits(hidden, block)
+        logits = self._draft.confidence_logits(self._kept_one("hidden"), block)
         self._outputs.update(draft_tokens=block.tokens, draft_prob=chances, confidence=chances)
         if logits is not None:
             self._outputs.update(confidence_logits=logits, confidence=self._wide(logits).sigmoid())
         self._kept["sound"] = (chances.isfinite() & self.output("confidence").isfinite()).all(1)
+
+    def sample_tokens(self) -> None:
+        """The drafter's tokens alone; there is no confidence in them to read."""
+        block = self._draft_block()
+        self._outputs["draft_tokens"] = block.tokens
+        for name in _CONFIDENCES:
+            self._outputs.pop(name, None)
+        # NaN and +Inf are the likeliest there is, so the chosen logit tells of any in its row
+        self._kept["sound"] = block.logits.gather(-1, block.tokens[..., None]).isfinite().all(-1).all(1)
 
     def fill_dense(self) -> None:
         """Drafted tokens into the rows behind each anchor; every sequence has N + 1 rows."""
@@ -187,6 +193,15 @@ class Runner:
         self._kept["hidden"] = self._draft.predicting(hidden, self.info.drafts)
         self.sample()
         self._target_forward.eagerly(self._validate_rows())
+
+    def _draft_block(self) -> DraftedBlock:
+        hidden, anchors = self._kept_one("hidden"), self._kept_one("anchors")
+        if self._sampling.greedy:
+            return self._draft.draft(hidden, anchors)
+        picker = DraftPicker(self._sampling, self._dice(self._in("context_lens")), self.info.drafts)
+        block = self._draft.draft(hidden, anchors, picker)
+        self._kept["proposal"] = picker.proposal
+        return block
 
     def _block_rows(self) -> Rows:
         forward, width = self._draft_forward, self.info.block_width

@@ -14,12 +14,14 @@ from typing import Any, Protocol
 
 from simtool.engine.devices.protocol import WorkTiming
 from simtool.step.ops import Lane, Op
+from simtool.step.placement import Placement
 from simtool.step.scheduler import ActiveRequest
 from simtool.trace.writer import TraceWriter
 from simtool.units import NS_PER_S
 
 _FLUSH_EVERY_NS = 5 * NS_PER_S
-_OBSERVES = ("draft_tokens", "confidence", "draft_prob")
+_DRAFTS = "draft_tokens"
+_CONFIDENCES = ("confidence", "draft_prob")
 _MARGIN = "verify_margin"
 
 
@@ -112,12 +114,15 @@ class _OpenOp:
 class TraceRecorder(Recorder):
     """Writes a trace. Flushes between steps every few seconds, so a killed run keeps all but the last of it."""
 
-    def __init__(self, now_ns: Callable[[], int], writer: TraceWriter, placement: str, *, greedy: bool = True) -> None:
+    def __init__(
+        self, now_ns: Callable[[], int], writer: TraceWriter, placement: Placement, *, greedy: bool = True
+    ) -> None:
         """`greedy`: each token was the likeliest, so its logits gap counts, and tokens tell what a prune hid."""
         super().__init__(now_ns)
+        self._confident = placement.gives("confidence")
         self.observes_prefill = (_MARGIN,) if greedy else ()
-        self.observes = (*_OBSERVES, *self.observes_prefill)
-        self._writer, self._placement, self._greedy = writer, placement, greedy
+        self.observes = (_DRAFTS, *(_CONFIDENCES if self._confident else ()), *self.observes_prefill)
+        self._writer, self._placement, self._greedy = writer, placement.name, greedy
         self._open: _OpenOp | None = None
         self._ops: list[tuple[_OpenOp, int]] = []
         self._first_flows: list[int] = []
@@ -242,9 +247,8 @@ class TraceRecorder(Recorder):
         )
 
     def _append_rows(self, s: StepFacts) -> None:
-        confidence = s.observed["confidence"].tolist()
-        draft_prob = s.observed["draft_prob"].tolist()
-        draft_tokens = s.observed["draft_tokens"].tolist()
+        confidence, draft_prob = (self._observed(s, name) for name in _CONFIDENCES)
+        draft_tokens = s.observed[_DRAFTS].tolist()
         request_ids = [sequence.request.request_id for sequence in s.sequences]
         self._writer.append(
             "rows",
@@ -263,11 +267,17 @@ class TraceRecorder(Recorder):
                 "fresh": [values is not None for values in s.confidence],
             },
         )
+        if not self._confident:  # an outcome is nothing without; `fill` finds all of them
+            return
         for i, request_id in enumerate(request_ids):
             visit = _Visit(
                 s.positions[i], confidence[i], draft_prob[i], draft_tokens[i], s.prefix_lens[i], s.accepted[i]
             )
             self._visits.setdefault(request_id, []).append(visit)
+
+    def _observed(self, s: StepFacts, name: str) -> list[Any]:
+        """An output of each sequence; None where this placement's steps do not compute it."""
+        return list(s.observed[name].tolist()) if self._confident else [None] * len(s.sequences)
 
     def _keep_margins(self, s: StepFacts) -> None:
         for sequence, emitted, margins in zip(s.sequences, s.emitted, s.observed[_MARGIN].tolist(), strict=True):

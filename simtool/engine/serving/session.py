@@ -165,7 +165,7 @@ class Session:
         return results
 
     def _recorder(self, now_ns: Callable[[], int], writer: TraceWriter, plan: RunPlan) -> TraceRecorder:
-        return TraceRecorder(now_ns, writer, plan.placement.name, greedy=self.spec.sampling.greedy)
+        return TraceRecorder(now_ns, writer, plan.placement, greedy=self.spec.sampling.greedy)
 
     def _close(self, writer: TraceWriter, meter: MachineMeter) -> None:
         use = meter.stop()

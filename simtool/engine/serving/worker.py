@@ -37,6 +37,7 @@ class StepState:
     prefill: bool
     now_ns: int
     flow: int = 0
+    syncs: bool = False
     after: list[Event] = field(default_factory=list)
     giver: dict[str, Event] = field(default_factory=dict)
     sequences: list[ActiveRequest] = field(default_factory=list)
@@ -80,7 +81,9 @@ class Worker:
         for op in self._ops(s):
             s.flow = self.recorder.begin_op(op)
             s.after = [s.giver[need] for need in op.needs if need in s.giver]
+            s.syncs = op.syncs
             self._methods[op.name](s)
+            self._sync(s)
             if op.works:
                 s.giver.update(dict.fromkeys(op.gives, s.after[-1]))
         return s
@@ -145,6 +148,10 @@ class Worker:
     def launch_sample(self, s: StepState) -> None:
         """The drafter's sampling and confidence."""
         self._launch(s, "sample")
+
+    def launch_tokens(self, s: StepState) -> None:
+        """The drafter's sampling alone, where no decision reads a confidence."""
+        self._launch(s, "sample_tokens")
 
     def read_confidence(self, s: StepState) -> None:
         """This step's confidence, at the price of waiting for the drafter."""
@@ -314,9 +321,18 @@ class Worker:
         s.after.append(self.device.upload(work, s.flow, arrays, tuple(s.after)))
 
     def _launch(self, s: StepState, work: str) -> Event:
+        self._sync(s)
         event = self.device.launch(work, s.flow, tuple(s.after))
         s.after.append(event)
         return event
+
+    def _sync(self, s: StepState) -> None:
+        """Where the op's implementation blocks, wait for what it reads and has uploaded: once, before any kernel."""
+        if s.syncs:
+            s.syncs = False
+            with self.recorder.waiting():
+                for event in s.after:
+                    self.device.wait(event)
 
     def _read(self, s: StepState, work: str, names: tuple[str, ...]) -> dict[str, Any]:
         download = self.device.download(work, s.flow, names, tuple(s.after))

@@ -67,8 +67,13 @@ def build_graph(pieces: Iterable[Piece], executors: Mapping[str, str], carried: 
     pieces: the step's events. executors: lane -> what runs it, one at a time in order; a lane not named runs by
     itself. carried: device work of earlier steps that was still running when this step began.
     """
+    pieces = list(pieces)
+    resumed = {piece.flow: piece.wait_end_ns for piece in pieces if piece.wait_end_ns is not None}
     entries = sorted(
-        [*(_Entry(piece, wait) for piece in pieces for wait in _segments(piece)), *(_Entry(p, False) for p in carried)],
+        [
+            *(_Entry(piece, wait, resumed.get(piece.flow)) for piece in pieces for wait in _segments(piece)),
+            *(_Entry(p, False, None) for p in carried),
+        ],
         key=_Entry.sort_key,
     )
     builder = _Builder(executors)
@@ -84,8 +89,17 @@ def _segments(piece: Piece) -> tuple[bool, ...]:
 
 @dataclass(frozen=True)
 class _Entry:
+    """resumed_ns: when the wait of the op that launched it ended, if it waited."""
+
     piece: Piece
     after_wait: bool
+    resumed_ns: int | None
+
+    @property
+    def late(self) -> bool:
+        """Whether its op launched it after the wait: what it waited for was over by then."""
+        resumed_ns = self.resumed_ns
+        return resumed_ns is not None and self.piece.start_ns >= resumed_ns and self.piece.end_ns > resumed_ns
 
     def span(self) -> tuple[int, int]:
         piece = self.piece
@@ -94,8 +108,8 @@ class _Entry:
         return piece.start_ns, piece.end_ns if piece.wait_start_ns is None else piece.wait_start_ns
 
     def sort_key(self) -> tuple[int, int, int]:
-        """By start; at a tie the launch comes before its work and the work before the segment that waited for it."""
-        rank = 2 if self.after_wait else 0 if self.piece.lane == Lane.HOST.value else 1
+        """By start; at a tie the launch, its work, the segment that waited for it, and what that one launched."""
+        rank = 2 if self.after_wait else 0 if self.piece.lane == Lane.HOST.value else 3 if self.late else 1
         return self.span()[0], self.piece.flow, rank
 
 
@@ -149,6 +163,7 @@ class _Builder:
             self._link(node, work)
         self._link(node, self.last_host)
         self.last_host = self._append(node)
+        self._launches[piece.flow] = (self.last_host, node.op)
 
     def _append(self, node: Node) -> int:
         self.nodes.append(node)

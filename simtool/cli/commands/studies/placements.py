@@ -9,7 +9,7 @@ import typer
 from simtool.cli.options import JsonFlag
 from simtool.cli.shared import console
 from simtool.step.ops import Op
-from simtool.step.placement import BUILT_IN, Placement, resolve_placement
+from simtool.step.placement import NAMED, Placement, resolve_placement
 
 
 def placements(
@@ -19,7 +19,7 @@ def placements(
     json: JsonFlag = False,
 ) -> None:
     """List the built-in placements (order, lag), or check one and show its dependencies."""
-    chosen = [resolve_placement(placement)] if placement is not None else list(BUILT_IN.values())
+    chosen = [resolve_placement(placement)] if placement is not None else list(NAMED.values())
     if json:
         console.emit_json([_as_json(each) for each in chosen])
     elif placement is not None:
@@ -52,9 +52,11 @@ def _lag_text(placement: Placement) -> str:
 def _print_list(chosen: list[Placement]) -> None:
     for placement in chosen:
         console.say(f"{placement.name}  ({_lag_text(placement)})", style="bold")
-        console.say("  " + " ".join(str(slot) for slot in placement.order) + "\n")
+        sync = f"\n  syncs: {', '.join(placement.sync)}" if placement.sync else ""
+        console.say("  " + " ".join(str(slot) for slot in placement.order) + sync + "\n")
     console.say(
-        "a|b: a in a step that prunes, b in a full-width step; -: nothing. One in detail: simtool placements NAME"
+        "a|b: a in a step that prunes, b in a full-width step; -: nothing. syncs: blocks as an implementation does. "
+        "One in detail: simtool placements NAME"
     )
 
 
@@ -66,7 +68,7 @@ def _print_detail(placement: Placement) -> None:
     for op in ops:
         needs = ", ".join(f"{need} ({giver})" for need, giver in _sources(op, ops).items())
         works = ", ".join(f"{work.name} on {work.lane}" for work in op.works)
-        rows.append((op.name, needs or "-", works or "-", "yes" if op.blocks else ""))
+        rows.append((op.name, needs or "-", works or "-", "syncs" if op.syncs else "yes" if op.blocks else ""))
     kind = "a step that prunes" if placement.decides else "every step"
     console.say(f"{placement.name}: legal. {_lag_text(placement)}.")
     console.show(table(f"Order of {kind}", ("op", "needs (from)", "launches", "host waits"), rows, numbers_from=4))

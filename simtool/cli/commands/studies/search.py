@@ -131,7 +131,7 @@ def _save(results: list[SearchResult], folder: Path) -> None:
     from simtool.step.order_search import to_toml
 
     for placement in {each.placement.name: each.placement for result in results for each in result.best}.values():
-        path = folder / f"{placement.name}.toml"
+        path = folder / f"{placement.file_stem}.toml"
         write_text(path, to_toml(placement))
         console.note(f"placement written to {path}; run it live: simtool record --policy {path}")
 
