@@ -34,7 +34,8 @@ def replay(
     profile: Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")] = None,
     allow_other_model: OtherModelFlag = False,
     change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if: decide=0, "
-                      "fill_varlen=x0.5, build_varlen=+200us, device.target=4ms. May be repeated.")] = None,
+                      "fill_varlen=x0.5, build_varlen=+200us, device.target=4ms, unsync=fill_varlen. May be "
+                      "repeated.")] = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
     lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for those of the placements that "
                          "have a lag.")] = None,
