@@ -30,9 +30,7 @@ class Manifest:
     sl: Annotated[int, "SL, draft tokens per block; 0 in an import, which tells of no block"]
     block_width: Annotated[int, "draft rows per sequence; 0 in an import"]
     concurrency: Annotated[int, "slots of the batch; 0 in an import"]
-    placement: Annotated[
-        dict[str, object] | None, "name, order, lag_steps and, where ops sync, sync; null in an import"
-    ]
+    placement: Annotated[dict[str, object] | None, "name, order, lag_steps, and sync where ops do; null in an import"]
     seed: Annotated[int, "seed of the run"]
     clock: Annotated[str, "what the `*_ns` columns count from"]
     models: Annotated[dict[str, dict[str, str]], "role (target, draft) -> id and sha256"] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from simtool.analysis.fidelity.divergence import mismatches
 from simtool.calibrate.fit import calibrate
 from simtool.engine.devices.cpu.device import CpuDevice
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
-from simtool.engine.outcomes.teacher_forced import Filler
+from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
@@ -15,7 +15,7 @@ from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, XLLM_ARMS, with_sync
 from simtool.trace.checks.check import check_trace
 from simtool.trace.checks.finding import Severity
-from simtool.trace.fill_in import add_filled, unfilled_requests
+from simtool.trace.outcome_coverage import add_outcomes, requests_without_outcomes
 from simtool.trace.trace import open_trace
 from tests.engine import golden
 from tests.engine.small_runs import random_prompts, reference, requests, runner
@@ -86,8 +86,8 @@ def test_a_replay_repeats_the_live_tokens(tmp_path, placement):
     """Costs and outcomes of the recording itself: the same rows in every step."""
     live = record(tmp_path / "live", placement)
     models = runner(golden.spec("dspark_b7"))
-    filler = Filler(models._target, models._draft, 7)
-    live = add_filled(live, {name: filler.fill(*ids) for name, *ids in unfilled_requests(live)})
+    teacher_forced = TeacherForcedPass(models._target, models._draft, 7)
+    live = add_outcomes(live, {name: teacher_forced.outcomes(*ids) for name, *ids in requests_without_outcomes(live)})
     profile = calibrate([live], name="test", command="test", created="2026-01-01")
     for op in placement.ever_runs():
         assert not op.syncs or op.priced_as in profile.decode.host
