@@ -57,7 +57,8 @@ def test_replay_prints_a_line_per_placement_and_writes_traces(recorded, capsys):
     profile = calibrated(recorded)
     capsys.readouterr()
     out = recorded / "out"
-    command = ["replay", str(recorded / "lag"), "--policy", "all", "--profile", profile, "--out", str(out), "--json"]
+    command = ["replay", str(recorded / "lag"), "--policy", "all", "--profile", profile, "--predictor", "trace"]
+    command += ["--out", str(out), "--json"]
     assert run(command) == 0
     lines = json.loads(capsys.readouterr().out)
     assert [line["placement"] for line in lines] == ["static", "this-step", "lag", "lag-overlap"]
@@ -105,7 +106,7 @@ def test_lag_option(recorded, capsys):
         (["--policy", "fastest"], "unknown placement 'fastest'"),
         (["--policy", "static", "--lag", "2"], "--lag has no effect on static"),
         (["--policy", "static", "--predictor", "none"], "--predictor has no effect on static"),
-        (["--policy", "lag", "--predictor", "magic"], "--predictor is 'magic'"),
+        (["--policy", "lag", "--predictor", "magic"], "'magic' is not one of"),
         (["--policy", "lag", "--seed", "3"], "--seed and --seeds have no effect"),
         (["--policy", "lag", "--arrivals", "poisson:often"], "--arrivals is 'poisson:often'"),
         (["--policy", "lag", "--arrivals", "poisson"], "arrivals poisson without a rate"),
