@@ -111,7 +111,7 @@ def _summary(found: list[tuple[Setting, Document]]) -> Iterator[str]:
         (abs(each["error"]), each["inside"], setting.name, each["arm"])
         for setting, document in timed
         for each in document["judged"]
-        if each["measure"] == "output tok/s"
+        if each["measure"] == "steady tok/s"
     ]
     if not errors:
         return

@@ -44,7 +44,7 @@ class Summary:
     slots: how many sequences the batch could hold; None: not known.
     device_idle_ns, host_busy_ns, exposed_ns: over all decode steps. Exposed is host work on the critical path with no
     device lane running; the rest of the idle time is launch and wake-up latency.
-    queued: from a request's arrival to its admission.
+    emitted: tokens of decode steps, after cuts. queued: from a request's arrival to its admission.
     offered_at[k-1], accepted_at[k-1]: rows whose k-th draft was offered, was accepted.
     """
 
@@ -60,6 +60,7 @@ class Summary:
     full_tokens: int
     full_ns: int
     sequence_steps: int
+    emitted: int
     offered: int
     accepted: int
     offered_at: tuple[int, ...]
@@ -95,8 +96,13 @@ class Summary:
 
     @property
     def acceptance_length(self) -> float | None:
-        """Mean tokens of a sequence-step, the bonus token included: accepted + 1."""
+        """Mean of a sequence-step's accepted drafts + 1, the bonus token: before any cut. See `emitted_length`."""
         return _rate(self.accepted + self.sequence_steps, self.sequence_steps)
+
+    @property
+    def emitted_length(self) -> float | None:
+        """Mean tokens that a sequence-step really emits, once a stop token or the length limit has cut its block."""
+        return _rate(self.emitted, self.sequence_steps)
 
     @property
     def device_idle_per_step_ns(self) -> float | None:
@@ -142,6 +148,7 @@ def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = 
         full_tokens=int(full["tokens"].sum()),
         full_ns=int(full["duration_ns"].sum()),
         sequence_steps=rows.height,
+        emitted=int(rows["emitted"].sum()),
         offered=int(rows["prefix_len"].sum()),
         accepted=int(rows["accepted"].sum()),
         offered_at=tuple(int((rows["prefix_len"] >= k).sum()) for k in range(1, length + 1)),

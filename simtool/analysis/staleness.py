@@ -1,6 +1,7 @@
 """What a lag costs in acceptance: per position and per prompt kind, and how long a confidence stays worth reading.
 
-Greedy decoding emits the same tokens at every lag, so a request that loses acceptance needs more steps for them:
+Greedy decoding emits the same tokens at every lag, so a request that loses acceptance needs more steps for them (its
+emitted length falls):
 loss = 1 - steps at lag 0 / steps at the lag. Requests are independent, hence the interval: the request is its unit.
 """
 
@@ -26,7 +27,7 @@ ALL = "all"
 class Staleness:
     """One lag, one prompt kind ("all": every request).
 
-    loss: share of acceptance length lost against lag 0, with its interval over requests.
+    loss: share of emitted tokens per sequence-step lost against lag 0, with its interval over requests.
     offered_at[k-1], accepted_at[k-1]: sequence-steps that offered, accepted their k-th draft, of sequence_steps.
     unfresh: sequence-steps verified at full width for want of a confidence old enough; a request has `lag` of them,
     so that a short output hides part of what its lag costs.

@@ -49,9 +49,17 @@ def known_mean_interval(values: Sequence[float | None], *, draws: bool = False) 
 
 
 def relative_change(baseline: Sequence[float | None], other: Sequence[float | None]) -> Interval | None:
-    """Return the mean relative change from baseline to other, paired in order; None where a pair has none."""
+    """Return the mean relative change from baseline to other, paired in order; None where a pair has none.
+
+    The mean is of log ratios, so that the change from B to A undoes the one from A to B.
+    """
     pairs = zip(baseline, other, strict=True)
-    return known_mean_interval([None if new is None or not old else new / old - 1 for old, new in pairs])
+    found = known_mean_interval([_log_ratio(old, new) for old, new in pairs])
+    return found.mapped(math.expm1) if found else None
+
+
+def _log_ratio(old: float | None, new: float | None) -> float | None:
+    return math.log(new / old) if old is not None and new is not None and old > 0 and new > 0 else None
 
 
 def welch_interval(first: Sequence[float], second: Sequence[float]) -> Interval:

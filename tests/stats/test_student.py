@@ -45,7 +45,11 @@ def test_unknown_values_have_no_interval():
     assert known_mean_interval([1.0, None]) is None
     assert known_mean_interval([1.0]) is None
     assert relative_change([1.0, 2.0], [1.1, None]) is None
-    assert relative_change([1.0, 2.0], [1.1, 2.2]).mean == pytest.approx(0.1)
+    there, back = relative_change([1.0, 2.0], [1.1, 2.3]), relative_change([1.1, 2.3], [1.0, 2.0])
+    assert there is not None
+    assert back is not None
+    assert (1 + there.mean) * (1 + back.mean) == pytest.approx(1)
+    assert there.mean == pytest.approx((1.1 * 1.15) ** 0.5 - 1)
 
 
 def test_a_ratio_of_sums_covers():

@@ -50,7 +50,7 @@ def test_sweep_writes_a_row_a_replay_and_a_heat_map(recorded, capsys, tmp_path):
     assert {"trace", "profile", "sl", "concurrency", "placement", "seed", "tokens_per_s", "step_ns"} <= set(
         table.columns
     )
-    assert all(row["gain"] == 0 for row in gains if row["placement"] == "this-step")
+    assert all(row["gain"] == 0 for row in gains if row["placement"] == "static")
     assert "plotly" in figure.read_text().lower()
 
 

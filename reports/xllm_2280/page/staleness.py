@@ -26,7 +26,15 @@ def lag_beyond_one(answers: Sequence[TraceAnswers]) -> str:
         )
         for sl, effect in effects
     ]
-    heads = ("prompts", "SL", "lag", "acceptance length", "acceptance rate", "not fresh", "length lost against lag 0")
+    heads = (
+        "prompts",
+        "SL",
+        "lag",
+        "acceptance length",
+        "acceptance rate",
+        "not fresh",
+        "emitted length lost against lag 0",
+    )
     unfresh = (
         "Not fresh: steps verified at full width because no confidence of that age is there yet, `lag` of them a "
         "request. They offer every draft, so on short outputs they hide part of what a longer lag costs.\n"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from simtool.analysis.comparison.headline import Metric
-from simtool.analysis.comparison.noise import ForeignLoad
+from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad
 from simtool.analysis.comparison.order import Order
 from simtool.stats.interval import LEVEL_TEXT, Interval
 
@@ -38,7 +38,7 @@ class Comparison:
     instead: str = ""
     other_metric: Metric | None = None
     other_ratio: float | None = None
-    load: ForeignLoad = field(default_factory=lambda: ForeignLoad(None, None, 0, 0))
+    load: ForeignLoad = NO_LOAD
 
     @property
     def ratio(self) -> float:

@@ -46,6 +46,10 @@ class ForeignLoad:
         return f"not trustworthy: other programs used {share} of the machine's cores during {during}"
 
 
+#: Where nothing was measured.
+NO_LOAD = ForeignLoad(None, None, 0, 0)
+
+
 def foreign_load(traces: Iterable[Trace]) -> ForeignLoad:
     """Return what other programs took while the live ones among these traces were recorded."""
     live = [trace for trace in traces if trace.manifest.origin == "live"]

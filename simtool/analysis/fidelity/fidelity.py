@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from simtool.analysis.comparison.headline import BASELINE, HEADLINE, Metric
+from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad, foreign_load
 from simtool.analysis.fidelity.divergence import first_divergence, mismatches
 from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.errors import UsageError
@@ -17,7 +19,8 @@ from simtool.trace.trace import Trace
 
 #: What is judged: name, unit ("ns" durations, "" counts and shares), and how it is read off a summary.
 MEASURES: tuple[tuple[str, str, Callable[[Summary], float | None]], ...] = (
-    ("output tok/s", "", lambda s: s.tokens_per_s),
+    ("steady tok/s", "", lambda s: s.steady_tokens_per_s),
+    ("whole-run tok/s", "", lambda s: s.tokens_per_s),
     ("step time", "ns", lambda s: s.step.mean_ns),
     ("TPOT mean", "ns", lambda s: s.tpot.mean_ns),
     ("TPOT p50", "ns", lambda s: s.tpot.p50_ns),
@@ -57,14 +60,15 @@ class Judged:
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """Throughput of `other` over `baseline`.
+    """Throughput of `other` over `baseline`, by the headline metric (`comparison.headline`).
 
-    replayed: with the replay's own interval, from draws of its noise and of its refitted costs. live: paired by
-    repetition.
+    metric: whole-run tok/s where a run was never full, or full at another size. replayed: with the replay's own
+    interval, from draws of its noise and of its refitted costs. live: paired by repetition.
     """
 
     baseline: str
     other: str
+    metric: Metric
     replayed: Interval
     live: Interval
 
@@ -83,6 +87,7 @@ class JudgedPair:
         return {
             "baseline": self.baseline,
             "other": self.other,
+            "metric": self.metric,
             "predicted": self.replayed.mean,
             "predicted_low": self.replayed.low,
             "predicted_high": self.replayed.high,
@@ -101,6 +106,7 @@ class Fidelity:
     rows, mismatches: sequence-steps compared between live and replay, and those that differ in request, anchor,
     prefix length, accepted or emitted. repetitions: live runs per arm. first_differences: one a run that
     differs, in rows or tokens: where it first does, since all later steps may only follow from that, and by what gap.
+    load: what other programs took of the machine during the live runs.
     """
 
     repetitions: int
@@ -109,6 +115,7 @@ class Fidelity:
     judged: tuple[Judged, ...]
     pairs: tuple[JudgedPair, ...]
     first_differences: tuple[Judgement, ...] = ()
+    load: ForeignLoad = NO_LOAD
 
     @property
     def faults(self) -> list[str]:
@@ -123,6 +130,7 @@ class Fidelity:
         """Return plain JSON values."""
         judged, pairs = [each.to_dict() for each in self.judged], [each.to_dict() for each in self.pairs]
         counts = {"repetitions": self.repetitions, "rows": self.rows, "mismatches": self.mismatches}
+        counts |= {"trustworthy": self.load.trustworthy}
         return {**counts, "first_differences": list(map(str, self.first_differences)), "judged": judged, "pairs": pairs}
 
 
@@ -142,23 +150,27 @@ def judge(
     predicted = {arm: summarise_trace(trace) for arm, trace in replayed.items()}
     varied = {arm: [summarise_trace(trace) for trace in traces] for arm, traces in noisy.items()}
     compared = [mismatches(trace, replayed[arm]) for arm, traces in live.items() for trace in traces]
+    arms = sorted(live, key=lambda arm: arm != BASELINE)  # the headline's baseline first, so that others are over it
     return Fidelity(
-        repetitions,
-        sum(rows for rows, _ in compared),
-        sum(wrong for _, wrong in compared),
-        tuple(
+        repetitions=repetitions,
+        rows=sum(rows for rows, _ in compared),
+        mismatches=sum(wrong for _, wrong in compared),
+        judged=tuple(
             judged
             for arm in live
             for name, unit, read in MEASURES
             if (judged := _judge(arm, name, unit, read(predicted[arm]), [read(s) for s in measured[arm]]))
         ),
-        tuple(_judge_pair(a, b, measured, predicted, varied) for a, b in combinations(live, 2) if repetitions > 1),
-        tuple(
+        pairs=tuple(
+            _judge_pair(a, b, measured, predicted, varied) for a, b in combinations(arms, 2) if repetitions > 1
+        ),
+        first_differences=tuple(
             difference
             for arm, traces in live.items()
             for trace in traces
             if (difference := first_divergence(trace, replayed[arm]))
         ),
+        load=foreign_load(trace for traces in live.values() for trace in traces),
     )
 
 
@@ -176,20 +188,34 @@ def _judge_pair(
     predicted: Mapping[str, Summary],
     varied: Mapping[str, Sequence[Summary]],
 ) -> JudgedPair:
+    metric = _pair_metric([*measured[baseline], *measured[other], predicted[baseline], predicted[other]])
+
     def ratios(first: Sequence[Summary], second: Sequence[Summary]) -> list[float]:
-        return [math.log(speed_of(b) / speed_of(a)) for a, b in zip(first, second, strict=False)]
+        pairs = zip(first, second, strict=False)
+        return [math.log(speed_of(b, metric) / speed_of(a, metric)) for a, b in pairs]
 
     live = mean_interval(ratios(measured[baseline], measured[other]))
-    point = math.log(speed_of(predicted[other]) / speed_of(predicted[baseline]))
+    point = math.log(speed_of(predicted[other], metric) / speed_of(predicted[baseline], metric))
     drawn = ratios(varied.get(baseline, ()), varied.get(other, ()))
     reach = mean_interval(drawn, draws=True).half if len(drawn) > 1 else 0.0
     replayed = Interval.around(point, reach or 0.0, f"t on the spread of {len(drawn)} draws about the fitted costs")
-    return JudgedPair(baseline, other, replayed.mapped(math.exp), live.mapped(math.exp))
+    return JudgedPair(
+        baseline=baseline,
+        other=other,
+        metric=metric,
+        replayed=replayed.mapped(math.exp),
+        live=live.mapped(math.exp),
+    )
 
 
-def speed_of(summary: Summary) -> float:
-    """Return output tokens per second; raises UsageError where a run emitted none."""
-    speed = summary.tokens_per_s
+def _pair_metric(summaries: Sequence[Summary]) -> Metric:
+    alike = len({summary.full_batch for summary in summaries}) == 1 and all(summary.full for summary in summaries)
+    return HEADLINE if alike else Metric.WHOLE_RUN
+
+
+def speed_of(summary: Summary, metric: Metric = HEADLINE) -> float:
+    """Return steady or whole-run tokens per second; raises UsageError where a run has none."""
+    speed = summary.steady_tokens_per_s if metric is Metric.TOKENS_PER_S else summary.tokens_per_s
     if not speed:
         raise UsageError("a run emitted no tokens, so there is nothing to judge; record a longer one")
     return speed

@@ -41,8 +41,7 @@ class Validation:
         """Return everything that a published table must say besides its numbers, and the numbers."""
         traces = [trace for arm in self.live.values() for trace in arm]
         manifest = traces[0].manifest
-        machines = [trace.manifest.details.get("machine") for trace in traces]
-        shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
+        load = self.fidelity.load
         setting = {
             "command": command,
             "date": date.today().isoformat(),
@@ -55,7 +54,7 @@ class Validation:
             "concurrency": manifest.concurrency,
             "requests": len(traces[0].table("requests")),
             **manifest.controller,
-            "others_share": {"mean": sum(shares) / len(shares), "worst": max(shares)} if shares else None,
+            "others_share": None if load.worst is None else load.to_dict()["others_share"],
         }
         return {"setting": setting, **self.fidelity.to_dict()}
 

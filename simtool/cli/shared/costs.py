@@ -25,6 +25,7 @@ def costs_for(
     refits: of a calibrated profile. Raises ProfileError when the profile is of other models than the trace, unless they
     are allowed.
     """
+    from simtool.analysis.comparison.noise import foreign_load
     from simtool.profile.proxies import with_proxies
     from simtool.profile.storage import load_profile
     from simtool.profile.whatif import with_changes
@@ -37,6 +38,8 @@ def costs_for(
     else:
         profile = own_costs(source, command=command_name(), refits=refits)
         console.note(f"costs: calibrated from {source.path.name} itself; --profile takes others")
+        if warning := foreign_load([source]).warning:
+            console.note(f"warning: {warning}, which its costs hold")
         for warning in profile.provenance.warnings:
             console.note(f"warning: {warning}")
     return with_changes(with_proxies(profile), changes)

@@ -6,28 +6,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from simtool.analysis.comparison.headline import baseline_of
 from simtool.cli.shared import console
+from simtool.cli.shared.differences import differences_json
 from simtool.cli.shared.summary import TraceLine, as_json, tell_why_not_steady
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.verdict import Verdict
     from simtool.report.terminal.numbers import Number
     from simtool.stats.interval import Interval
-
-_BASELINES = ("this-step", "static")
 
 #: Placement -> its replays, one a seed, the same seeds for all.
 Repeats = Mapping[str, Sequence[TraceLine]]
 
 
-def print_repeats(repeats: Repeats, *, json: bool) -> None:
+def print_repeats(repeats: Repeats, differences: Verdict | None = None, *, json: bool) -> None:
     """Print means over seeds with 95 % intervals, then every placement's change against the baseline, seed by seed."""
-    baseline = next(name for name in (*_BASELINES, *repeats) if name in repeats)
+    baseline = baseline_of(list(repeats))
     others = [name for name in repeats if name != baseline]
     if json:
         document = {
             "runs": [as_json(line) for lines in repeats.values() for line in lines],
             "intervals": {name: _machine(_means(repeats, name)) for name in repeats},
             "baseline": baseline,
+            "differences": differences_json(differences),
             "changes": {name: _machine(_changes(repeats, name, baseline)) for name in others},
         }
         console.emit_json(document)

@@ -11,6 +11,7 @@ import typer
 
 from simtool.cli.options import FINDING, check_output, command_line
 from simtool.cli.shared import console
+from simtool.cli.shared.differences import differences_of, print_differences
 from simtool.cli.shared.repeats import print_repeats
 from simtool.cli.shared.summary import TraceLine, line_of, print_lines
 from simtool.errors import ProfileError
@@ -97,10 +98,13 @@ class Replays:
 
 def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: bool) -> None:
     """Print the numbers, then warnings and refusals on standard error; exit 1 when something was refused."""
+    differences = differences_of(lines)
     if any(len(found) > 1 for found in lines.values()):
-        print_repeats(lines, json=json)
+        print_repeats(lines, differences, json=json)
     elif lines:
-        print_lines([line for found in lines.values() for line in found], json=json)
+        print_lines([line for found in lines.values() for line in found], differences, json=json)
+    if differences and not json:
+        print_differences(differences)
     if lines:
         console.note(BETWEEN_STEPS)
     told: dict[str, list[str]] = {}

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from simtool.cli.shared import console
+from simtool.cli.shared.differences import differences_json
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.runs import Run
+    from simtool.analysis.comparison.verdict import Verdict
     from simtool.analysis.metrics import Summary
     from simtool.report.terminal.numbers import Number
     from simtool.trace.trace import Trace
@@ -16,13 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TraceLine:
-    """One trace in a table. more: facts for machines. open_loop: its requests arrived over time."""
+    """One trace in a table. more: facts for machines. open_loop: its requests arrived over time. run: its steps."""
 
     facts: Mapping[str, str]
     more: Mapping[str, object]
     warnings: Sequence[str]
     summary: Summary
     open_loop: bool
+    run: Run
 
 
 def print_summaries(traces: Sequence[Trace], *, json: bool) -> None:
@@ -32,6 +36,7 @@ def print_summaries(traces: Sequence[Trace], *, json: bool) -> None:
 
 def line_of(trace: Trace) -> TraceLine:
     """Summarise a trace; a replay's facts say how far its outcomes can be trusted."""
+    from simtool.analysis.comparison.runs import run_of
     from simtool.analysis.metrics import summarise_trace
 
     manifest = trace.manifest
@@ -43,7 +48,14 @@ def line_of(trace: Trace) -> TraceLine:
         names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
         more = {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"seed": manifest.seed, "warnings": manifest.warnings}
-    return TraceLine(facts, more, manifest.warnings, summarise_trace(trace), arrived_over_time(trace))
+    return TraceLine(
+        facts=facts,
+        more=more,
+        warnings=manifest.warnings,
+        summary=summarise_trace(trace),
+        open_loop=arrived_over_time(trace),
+        run=run_of(trace),
+    )
 
 
 def arrived_over_time(trace: Trace) -> bool:
@@ -52,12 +64,16 @@ def arrived_over_time(trace: Trace) -> bool:
     return bool(arrivals and starts) and max(arrivals) > min(starts)
 
 
-def print_lines(lines: Sequence[TraceLine], *, json: bool) -> None:
-    """Print a line a trace; how long requests waited comes in a table of its own, where they arrived over time."""
+def print_lines(lines: Sequence[TraceLine], differences: Verdict | None = None, *, json: bool) -> None:
+    """Print a line a trace; how long requests waited comes in a table of its own, where they arrived over time.
+
+    differences: between the lines, for machines.
+    """
     from simtool.report.terminal.numbers import NUMBERS, WAITS
 
     if json:
-        console.emit_json([as_json(line) for line in lines])
+        told = differences_json(differences)
+        console.emit_json([as_json(line) | {"difference": told.get(line.facts["placement"])} for line in lines])
         return
     _print(lines, NUMBERS)
     if any(line.open_loop for line in lines):
@@ -81,7 +97,7 @@ def as_json(line: TraceLine) -> dict[str, object]:
     from simtool.report.terminal.numbers import NUMBERS, WAITS
 
     numbers = {number.key: number.get(line.summary) for number in (*NUMBERS, *WAITS)}
-    return {**line.facts, **line.more, **numbers}
+    return {**line.facts, **line.more, **numbers, "emitted_length": line.summary.emitted_length}
 
 
 def _print(lines: Sequence[TraceLine], numbers: Sequence[Number]) -> None:

@@ -13,7 +13,7 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
 
 def draw_loss(effects: Sequence[Staleness]) -> go.Figure:
-    """Draw the loss of acceptance length against the lag, one line a prompt kind, with its interval."""
+    """Draw the loss of emitted length against the lag, one line a prompt kind, with its interval."""
     figure = go.Figure()
     for kind, colour in zip(_kinds(effects), _COLOURS, strict=False):
         mine = [effect for effect in effects if effect.kind == kind]
@@ -30,7 +30,7 @@ def draw_loss(effects: Sequence[Staleness]) -> go.Figure:
             hovertemplate=f"{kind}, lag %{{x}}: %{{y:.2%}} lost<extra></extra>",
         )
     figure.add_hline(y=0, line_color=FAINT, line_dash="dot")
-    dress(figure, height=340, x_title="lag, steps", y_title="acceptance length lost")
+    dress(figure, height=340, x_title="lag, steps", y_title="emitted length lost")
     figure.update_xaxes(dtick=1)
     figure.update_yaxes(tickformat=".1%")
     return figure

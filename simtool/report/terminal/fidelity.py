@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from simtool.analysis.comparison.headline import Metric
+from simtool.analysis.comparison.noise import MAX_FOREIGN_SHARE, ForeignLoad
 from simtool.analysis.fidelity.fidelity import Fidelity, Judged, JudgedPair
 from simtool.report.terminal.tables import TextTable, table
 from simtool.stats.interval import LEVEL_TEXT
-from simtool.trace.trace import Trace
 from simtool.units import format_ns
 
 
@@ -40,8 +39,12 @@ def tables(fidelity: Fidelity) -> list[TextTable]:
 
 
 def headline(fidelity: Fidelity) -> list[str]:
-    """Answer first, a sentence a pair: what one placement buys over another, live, with its interval."""
-    return [_sentence(each) for each in fidelity.pairs]
+    """Answer first, a sentence a pair: what one placement buys over another, live, with its interval.
+
+    The noise gate speaks before all of them.
+    """
+    warning = [f"{fidelity.load.warning}: no figure of a live run below is to be relied on"]
+    return [*(warning if fidelity.load.warning else ()), *map(_sentence, fidelity.pairs)]
 
 
 def _sentence(each: JudgedPair) -> str:
@@ -50,10 +53,11 @@ def _sentence(each: JudgedPair) -> str:
         return f"cannot tell {each.other} from {each.baseline} ({interval})"
     more = "more" if each.live.mean > 1 else "fewer"
     size = f"{abs(each.live.mean - 1) * 100:.1f} %"
-    return f"{each.other} gives {size} {more} tokens/s than {each.baseline} ({interval})"
+    where = " over the whole run" if each.metric is Metric.WHOLE_RUN else ""
+    return f"{each.other} gives {size} {more} tokens/s{where} than {each.baseline} ({interval})"
 
 
-def describe(fidelity: Fidelity, live: Sequence[Trace]) -> list[str]:
+def describe(fidelity: Fidelity) -> list[str]:
     """Say in sentences how far the replay can be trusted, and how quiet the machine was."""
     tokens = (
         f"tokens: {fidelity.mismatches} of {fidelity.rows} live rows differ from the replay in step, request, anchor, "
@@ -70,7 +74,7 @@ def describe(fidelity: Fidelity, live: Sequence[Trace]) -> list[str]:
         *differences,
         f"time: step time predicted within {mean:.1%} on average, {worst:+.1%} at worst; costs were fitted on other "
         "prompts than those judged.",
-        f"machine: {_busy_with_others(live)}",
+        f"machine: {_busy_with_others(fidelity.load)}",
     ]
 
 
@@ -94,14 +98,12 @@ def _pair_row(each: JudgedPair) -> tuple[str, ...]:
     )
 
 
-def _busy_with_others(traces: Sequence[Trace]) -> str:
-    machines = [trace.manifest.details.get("machine") for trace in traces]
-    shares = [machine["others_share"] for machine in machines if isinstance(machine, dict)]
-    if not shares:
+def _busy_with_others(load: ForeignLoad) -> str:
+    if load.worst is None:
         return "how busy it was with other work is not known here."
     return (
-        f"other work took {max(shares):.0%} of its cores' time at most during a run; "
-        "above a few percent, live overlap is not to be trusted."
+        f"other work took {load.worst:.0%} of its cores' time at most during a run; "
+        f"above {MAX_FOREIGN_SHARE:.0%}, live overlap is not to be trusted."
     )
 
 

@@ -41,7 +41,7 @@ def test_errors_are_signed_and_pairs_have_the_ratio(replayed):
     assert found.mismatches == 0
     assert found.first_differences == ()
     assert all(error > 0 for error in found.errors("step time"))  # predicted dearer than it was
-    assert all(error < 0 for error in found.errors("output tok/s"))
+    assert all(error < 0 for error in found.errors("whole-run tok/s"))
     assert found.errors("acceptance length") == [0.0, 0.0]
     (pair,) = found.pairs
     assert (pair.baseline, pair.other) == ("static", "lag")

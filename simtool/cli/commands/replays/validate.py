@@ -106,7 +106,7 @@ def _present(outcome: Validation) -> None:
         console.say(line, style="bold")
     for table in tables(outcome.fidelity):
         console.show(table)
-    for line in describe(outcome.fidelity, [trace for arm in outcome.live.values() for trace in arm]):
+    for line in describe(outcome.fidelity):
         console.say(line)
 
 

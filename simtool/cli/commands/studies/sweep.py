@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simtool.analysis.comparison.headline import baseline_of
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_controller, check_distinct, check_output
 from simtool.cli.shared import console, study
 from simtool.step.placement import PULL_REQUEST_ARMS
@@ -31,7 +32,8 @@ def sweep(
     waves: study.Waves = None,
     stale_loss: Annotated[str, typer.Option(help="What if decisions on old confidence lost these shares of their "
                                                  "accepted drafts, such as 0,0.1,0.2.")] = "0",
-    baseline: Annotated[str, typer.Option(help="Placement that gains are measured against.")] = "this-step",
+    baseline: Annotated[str | None, typer.Option(help="Placement that gains are measured against; default: static, "
+                                                      "else this-step, else the first.")] = None,
     out: Annotated[Path | None, typer.Option(help="The table: .parquet, .csv or .json; default: <first trace>.sweep."
                                                   "parquet.")] = None,
     figure: study.FigureOption = None,
@@ -52,7 +54,9 @@ def sweep(
     check_distinct(traces)
     losses = study.shares(stale_loss)
     arms = study.placements(policy or PULL_REQUEST_ARMS)
-    check_baseline(baseline, [placement.name for placement in arms])
+    names = [placement.name for placement in arms]
+    baseline = baseline_of(names) if baseline is None else baseline
+    check_baseline(baseline, names)
     check_controller(arms, {"--predictor": predictor})
     opened = [
         study.open_trace(trace, profile, change or (), predictor, allow_other_model=allow_other_model)
@@ -83,7 +87,7 @@ def sweep(
 
         save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
         console.note(f"figure written to {figure}")
-    _print(gains, study.basis(settings), json=json)
+    _print(gains, f"gain: over {baseline}; {study.basis(settings)}", json=json)
     for place, caveats in swept.caveats.items():
         study.warn(caveats, place)
 
