@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from simtool.step.placement import Placement
 
 if TYPE_CHECKING:
     from simtool.analysis.fidelity.fidelity import Fidelity
+    from simtool.engine.prompts.source import PromptSource
     from simtool.engine.serving.engine import Prompt
     from simtool.engine.serving.session import Session
     from simtool.profile.profile import Profile
@@ -59,6 +59,27 @@ class Validation:
         return {"setting": setting, **self.fidelity.to_dict()}
 
 
+def prompt_sets(
+    asked: PromptSource, target: Path, uses: Sequence[str]
+) -> tuple[dict[str, list[Prompt]], dict[str, int | None]]:
+    """Return a set of prompts a use, none in two of them, and the seed of each.
+
+    Drawn prompts: each use has the next seed. From a file: its first prompts are the first use's, the next the other's.
+    Raises UsageError when the file holds too few.
+    """
+    if asked.drawn_with is not None:
+        seeds = {use: asked.seed + i for i, use in enumerate(uses)}
+        return {use: replace(asked, seed=seed).load(target) for use, seed in seeds.items()}, dict(seeds)
+    whole = replace(asked, count=None).load(target)
+    count = asked.count or len(whole) // len(uses)
+    if count * len(uses) > len(whole) or not count:
+        raise UsageError(
+            f"--num-prompts {count or 1} for each of {len(uses)} sets (costs are fitted on other prompts than those "
+            f"judged), and the file holds {len(whole)}; ask for less, or give a longer file"
+        )
+    return {use: whole[i * count : (i + 1) * count] for i, use in enumerate(uses)}, dict.fromkeys(uses)
+
+
 def make_room(out: Path, *, force: bool) -> None:
     """Create the folder; an older validation is overwritten only when told to, other files never."""
     ours = (out / "validation.json").exists() or (out / "live").is_dir()
@@ -73,35 +94,30 @@ def record_arms(
     controller: ControllerSettings,
     prompts: Mapping[str, Sequence[Prompt]],
     *,
-    seeds: Mapping[str, int],
+    seeds: Mapping[str, int | None],
     repeats: int,
     out: Path,
 ) -> Runs:
     """Record every arm on every set of prompts, `repeats` times; within a repetition all take turns, step by step.
 
     A machine drifts between speeds by more than placements differ: only neighbours in time compare. prompts, seeds:
-    by use; each set of prompts was drawn with its seed.
+    by use; each set of prompts was drawn with its seed (None: a file gave them).
     """
+    from simtool.engine.serving.rounds import record_rounds
     from simtool.engine.serving.session import RunPlan
 
-    runs: dict[str, dict[str, list[Path]]] = {use: {p.name: [] for p in placements} for use in prompts}
-    plans = {(use, p.name): RunPlan(prompts[use], p, controller, seeds[use]) for use in prompts for p in placements}
-    for placement in placements:
-        session.warm_up(plans[next(iter(prompts)), placement.name])
-    each = sum(len(plan.prompts) for plan in plans.values())
-    with console.progress(f"recording {repeats} x {len(plans)} live runs", total=repeats * each) as done:
-        for repeat in range(repeats):
-            paths = {key: out / key[0] / f"{plan.placement.file_stem}-{repeat}" for key, plan in plans.items()}
-            jobs = [(paths[key], plan) for key, plan in plans.items()]
-            progress = partial(_further, done, repeat * each)
-            session.record_interleaved(jobs, force=True, details={"command": command_line()}, progress=progress)
-            for use, arm in plans:
-                runs[use][arm].append(paths[use, arm])
+    plans = {
+        (use, p.name): (out / use / p.file_stem, RunPlan(prompts[use], p, controller, seeds[use]))
+        for use in prompts
+        for p in placements
+    }
+    found = record_rounds(
+        session, dict(plans.values()), repeats, command=command_line(), force=True, progress=console.progress
+    )
+    runs: dict[str, dict[str, list[Path]]] = {use: {} for use in prompts}
+    for (use, arm), (path, _) in plans.items():
+        runs[use][arm] = found[path]
     return runs
-
-
-def _further(done: Callable[[int], None], before: int, count: int) -> None:
-    done(before + count)
 
 
 def judge_arms(

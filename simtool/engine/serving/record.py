@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from simtool.engine.prompts.source import PromptSource, describe_prompts
 from simtool.engine.serving.losslessness import sampling_bias
 from simtool.engine.serving.opening import SessionSettings, open_session
 from simtool.engine.serving.predictor import controller_settings
+from simtool.engine.serving.rounds import record_rounds
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import UsageError
 from simtool.progress import Say, ShowProgress, unsaid, unshown
+from simtool.step.controller import LinearPredictor
 from simtool.step.placement import Placement, resolve_placement
 from simtool.trace.checks.sound import open_sound
 from simtool.trace.trace import Trace
@@ -72,17 +75,61 @@ def record(
         if asked.profile_steps:
             session.profile(out.with_name(out.name + ".profile"), plan, asked.profile_steps)
     if asked.every_anchor:
-        from simtool.engine.outcomes.complete import complete_outcomes  # noqa: PLC0415  torch only where it runs
-
-        complete_outcomes(out, asked.models.target, asked.models.draft, say=say, progress=progress)
+        _complete(out, asked, say, progress)
     return open_sound(out)
 
 
-def _plan(session: Session, plan: RunPlan, asked: RecordSettings, say: Say) -> RunPlan:
-    """The plan with its controller; refused before the predictor is timed where it cannot run."""
+def record_interleaved(  # noqa: PLR0913
+    out: Path | str,
+    placements: Sequence[Placement | str],
+    settings: RecordSettings | None = None,
+    *,
+    repeats: int = 5,
+    force: bool = False,
+    command: str = "simtool.record_interleaved",
+    say: Say = unsaid,
+    progress: ShowProgress = unshown,
+) -> list[Trace]:
+    """Run several placements on the same prompts, `repeats` times each, all taking turns step by step on one device.
+
+    Leaves `<out>/<placement>-<repeat>` and returns them opened, placement by placement. Only runs that took turns
+    compare to a percent: a machine drifts by more between runs. With `every_anchor` the first trace gets the outcomes
+    at every anchor; all serve the same prompts, so it stands for the others in a replay. Raises as `record` does.
+    """
+    out, asked = Path(out), settings or RecordSettings()
+    orders = [resolve_placement(each) if isinstance(each, str) else each for each in placements]
+    served = asked.prompts.load(asked.models.target)
+    say(describe_prompts(served))
+    blocks = None if asked.kv_blocks is None else asked.kv_blocks * len(orders)
+    room = replace(asked, concurrency=asked.concurrency * len(orders), kv_blocks=blocks)
+    with open_session(room, served, say) as session:
+        plans: dict[Path, RunPlan] = {}
+        for order in orders:
+            plan = RunPlan(served, order, prompt_seed=asked.prompts.drawn_with)
+            predictor = next((each.controller.predictor for each in plans.values() if each.placement.decides), None)
+            plans[out / order.file_stem] = _plan(session, plan, asked, say, timed=predictor)
+        runs = record_rounds(session, plans, repeats, command=command, force=force, progress=progress)
+    found = [path for paths in runs.values() for path in paths]
+    if asked.every_anchor:
+        _complete(found[0], asked, say, progress)
+    return [open_sound(path) for path in found]
+
+
+def _complete(path: Path, asked: RecordSettings, say: Say, progress: ShowProgress) -> None:
+    from simtool.engine.outcomes.complete import complete_outcomes  # noqa: PLC0415  torch only where it runs
+
+    complete_outcomes(path, asked.models.target, asked.models.draft, say=say, progress=progress)
+
+
+def _plan(
+    session: Session, plan: RunPlan, asked: RecordSettings, say: Say, timed: LinearPredictor | None = None
+) -> RunPlan:
+    """The plan with its controller; refused before the predictor is timed where it cannot run. timed: was before."""
     session.check(plan)
-    predictor = asked.predictor if plan.placement.decides else "none"
+    predictor = asked.predictor if plan.placement.decides and timed is None else "none"
     controller = controller_settings(session, predictor, asked.draft_ms, asked.min_gain, say)
+    if plan.placement.decides and timed is not None:
+        controller = replace(controller, predictor=timed)
     if bias := sampling_bias(plan.placement, controller, asked.sampling, session.info):
         session.warnings.append(bias)
         say(f"warning: {bias}")

@@ -10,6 +10,7 @@ import typer
 
 from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, check_output, command_line
 from simtool.cli.shared import console
+from simtool.cli.shared import live_options as options
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
 from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
@@ -28,8 +29,11 @@ def validate(
     algorithm: Annotated[str | None, typer.Option(help="Shipped drafter to use: dspark or dflash.")] = None,
     sl: Annotated[int | None, typer.Option(help="Draft tokens per block.")] = None,
     concurrency: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
-    num_prompts: Annotated[int, typer.Option(help="Prompts of each set: one to fit on, another to judge on.")] = 32,
+    num_prompts: Annotated[int | None, typer.Option(help="Prompts of each set: one to fit on, another to judge on; "
+                                                         "default 32, or half of the file.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Tokens asked for at most, per request.")] = None,
+    prompt_ids: options.PromptIds = None,
+    prompts: options.PromptTexts = None,
     repeats: Annotated[int | None, typer.Option(help=f"Live repetitions per arm, interleaved, order rotated; default "
                                                      f"{_REPEATS}.")] = None,
     tokens_only: Annotated[bool, typer.Option("--tokens-only", help="One live run an arm; judge tokens, not time.")]
@@ -41,6 +45,11 @@ def validate(
                                                         "default 0, as in xLLM.")] = None,
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring, live and in the "
                                                         "replay; default 0.")] = None,
+    temperature: Annotated[float, typer.Option(help="0 is greedy; a replay is judged token by token, so nothing else "
+                                                    "is taken.")] = 0.0,
+    kv_blocks: options.KvBlocks = None,
+    block_size: options.BlockSize = 16,
+    graph_rows: options.GraphRows = 0,
     seed: Annotated[int, typer.Option(help="Seed of the prompts to fit on; those to judge on take the next.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Also write the interactive page here.")] = None,
     json: JsonFlag = False,
@@ -50,6 +59,11 @@ def validate(
 
     A live run that differs from its replay is shown with its gap; exit 1 unless rounding explains it.
     """
+    if temperature:
+        raise UsageError(
+            "--temperature: a replay is judged token by token, which needs greedy decoding; to compare sampled "
+            "placements, record them interleaved (simtool record --policy A --policy B --repeats 5) and run compare"
+        )
     if tokens_only and (repeats is not None or report is not None):
         raise UsageError("--tokens-only times nothing, so --repeats and --report have no effect; leave them out")
     rounds = 1 if tokens_only else repeats or _REPEATS
@@ -58,8 +72,6 @@ def validate(
     placements = [resolve_placement(name) for name in policy or PULL_REQUEST_ARMS]
     if len({placement.name for placement in placements}) < len(placements):
         raise UsageError("a placement was given twice; give each once")
-    if report is not None:
-        check_output(report, force=force)
     check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
     if report is not None:
         check_output(report, force=force)
@@ -73,16 +85,25 @@ def validate(
 
     models = choose_models(target, draft, algorithm, sl)
     sampling = SamplingConfig(seed=seed)
-    seeds = {"live": seed + 1} if tokens_only else {"fit": seed, "live": seed + 1}
-    prompts = {use: PromptSource(num_prompts, max_new_tokens, each).load(models.target) for use, each in seeds.items()}
-    served = [prompt for each in prompts.values() for prompt in each]
-    slots = concurrency * len(placements) * len(prompts)  # all arms on all sets of prompts take turns on one device
-    room = SessionSettings(models=models, device=device, concurrency=slots, dtype=dtype, sampling=sampling)
+    asked = PromptSource(num_prompts, max_new_tokens, seed + 1 if tokens_only else seed, prompt_ids, prompts)
+    sets, seeds = campaign.prompt_sets(asked, models.target, ("live",) if tokens_only else ("fit", "live"))
+    served = [prompt for each in sets.values() for prompt in each]
+    runs_at_once = len(placements) * len(sets)  # all arms on all sets of prompts take turns on one device
+    room = SessionSettings(
+        models=models,
+        device=device,
+        concurrency=concurrency * runs_at_once,
+        dtype=dtype,
+        sampling=sampling,
+        kv_blocks=None if kv_blocks is None else kv_blocks * runs_at_once,
+        block_size=block_size,
+        graph_rows=graph_rows,
+    )
     with open_session(room, served, console.note) as session:
         campaign.make_room(out, force=force)
         controller = controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0, console.note)
-        console.note(f"to judge on: {describe_prompts(prompts['live'])}")
-        runs = campaign.record_arms(session, placements, controller, prompts, seeds=seeds, repeats=rounds, out=out)
+        console.note(f"to judge on: {describe_prompts(sets['live'])}")
+        runs = campaign.record_arms(session, placements, controller, sets, seeds=seeds, repeats=rounds, out=out)
     source = runs["live"][placements[0].name][0]
     complete_outcomes(source, models.target, models.draft, say=console.note, progress=console.progress)
     outcome = campaign.judge_arms(runs, source, placements, controller, out=out)

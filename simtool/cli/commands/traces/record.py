@@ -9,6 +9,7 @@ import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output, check_trace_output, command_line
 from simtool.cli.shared import console
+from simtool.cli.shared import live_options as options
 from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
 from simtool.step.placement import resolve_placement
@@ -17,8 +18,12 @@ Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 to
 
 
 def record(
-    policy: Annotated[str, typer.Option(help="A placement's name (see `simtool placements`) or a .toml file.")],
-    out: Annotated[Path, typer.Option(help="The trace's folder; made anew.")],
+    policy: Annotated[list[str], typer.Option(help="A placement's name (see `simtool placements`) or a .toml file; "
+                                                   "repeated: all take turns, step by step.")],
+    out: Annotated[Path, typer.Option(help="The trace's folder, made anew; of several runs, the folder that holds "
+                                           "their traces.")],
+    repeats: Annotated[int, typer.Option(help="Runs of each placement, interleaved: what compare needs to be sure.")]
+    = 1,
     device: Device = "cpu",
     algorithm: Annotated[str | None, typer.Option(help="Shipped drafter to use: dspark or dflash.")] = None,
     sl: Annotated[int | None, typer.Option(help="Draft tokens per block; default: what the drafter was trained for.")]
@@ -26,9 +31,8 @@ def record(
     concurrency: Annotated[int, typer.Option(help="Requests that run at once.")] = 8,
     num_prompts: Annotated[int | None, typer.Option(help="How many prompts; default 32, or all of the file.")] = None,
     max_new_tokens: Annotated[int | None, typer.Option(help="Tokens asked for at most, per request.")] = None,
-    prompt_ids: Annotated[Path | None, typer.Option(help='Lines of {"prompt_ids": [...], "max_new_tokens": n}.')]
-    = None,
-    prompts: Annotated[Path | None, typer.Option(help="Lines of prompt, messages or ShareGPT conversations.")] = None,
+    prompt_ids: options.PromptIds = None,
+    prompts: options.PromptTexts = None,
     target: Annotated[Path | None, typer.Option(help="Target checkpoint folder (Qwen3).")] = None,
     draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder (DSpark or DFlash).")] = None,
     dtype: Annotated[str, typer.Option(help="float32, float64, bfloat16 or float16.")] = "float32",
@@ -42,32 +46,39 @@ def record(
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
     top_p: Annotated[float, typer.Option(help="Nucleus cut; 1 is off.")] = 1.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest; 0 is off.")] = 0,
-    kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: room for every slot's context.")]
-    = None,
-    block_size: Annotated[int, typer.Option(help="Tokens per KV block.")] = 16,
-    graph_rows: Annotated[int, typer.Option(help="cuda, npu: capture decode forwards up to so many validate rows; 0: "
-                                                 "none. On an npu give the placement as NAME+rebind.")] = 0,
+    kv_blocks: options.KvBlocks = None,
+    block_size: options.BlockSize = 16,
+    graph_rows: options.GraphRows = 0,
     profile: Annotated[int, typer.Option(help="Then run so many steps again under torch.profiler (or torch_npu's), "
                                               "into OUT.profile.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of prompts and sampling.")] = 0,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
-    """Run the models live under one placement and write a trace as it goes."""
-    placement = resolve_placement(policy)
+    """Run the models live under one placement, or several in turns, and write a trace of each run as it goes."""
+    placements = [resolve_placement(name) for name in policy]
+    if len({placement.name for placement in placements}) < len(placements):
+        raise UsageError("a placement was given twice; give each once, and --repeats for more runs")
+    if repeats < 1:
+        raise UsageError(f"--repeats is {repeats}; expected 1 or more")
+    several = len(placements) * repeats > 1
     if outcomes not in ("visited", "full"):
         raise UsageError(f"--outcomes is {outcomes!r}; expected visited or full")
-    check_controller([placement], {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
+    check_controller(placements, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
     if profile < 0:
         raise UsageError(f"--profile is {profile}; expected 0 (off) or more steps")
-    check_trace_output(out, force=force)
+    if profile and several:
+        raise UsageError("--profile runs one placement again under the profiler; record it alone for that")
+    names = [f"{placement.file_stem}-{repeat}" for placement in placements for repeat in range(repeats)]
+    for path in [out / name for name in names] if several else [out]:
+        check_trace_output(path, force=force)
     profiled = out.with_name(out.name + ".profile")
     if profile:
         check_output(profiled, force=force)
     from simtool.engine.devices.spec import SamplingConfig
     from simtool.engine.models.shipped import choose_models
     from simtool.engine.prompts.source import PromptSource
-    from simtool.engine.serving.record import RecordSettings
+    from simtool.engine.serving.record import RecordSettings, record_interleaved
     from simtool.engine.serving.record import record as run
 
     settings = RecordSettings(
@@ -86,9 +97,23 @@ def record(
         every_anchor=outcomes == "full",
         profile_steps=profile,
     )
+    if several:
+        traces = record_interleaved(
+            out,
+            placements,
+            settings,
+            repeats=repeats,
+            force=force,
+            command=command_line(),
+            say=console.note,
+            progress=console.progress,
+        )
+        print_summaries(traces, json=json)
+        console.note(f"next: simtool compare {out}/*")
+        return
     trace = run(
         out,
-        placement,
+        placements[0],
         settings,
         force=force,
         command=command_line(),
@@ -96,3 +121,4 @@ def record(
         progress=console.progress,
     )
     print_summaries([trace], json=json)
+    console.note(f"next: simtool replay {out} --policy all")
