@@ -60,7 +60,7 @@ class Machine:
         return max(round(mean_us * _US * (1 + self._noise * self._rng.standard_normal())), 1)
 
     def _add(self, step, op, lane, start, end, wait_start, wait_end) -> None:
-        values = (step, op, lane, start, end, wait_start, wait_end, self._flow, 0)
+        values = (step, op, lane, start, end, wait_start, wait_end, self._flow, 0, None, None, None)
         for column, value in zip(self.events.values(), values, strict=True):
             column.append(value)
 

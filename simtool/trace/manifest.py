@@ -24,7 +24,7 @@ class Manifest:
     origin: Annotated[str, "live, replayed or imported"]
     engine: Annotated[str, "the program that ran the steps (an import: the profiler's format)"]
     engine_version: Annotated[str, "its version"]
-    device: Annotated[str, "cpu, cuda or npu"]
+    device: Annotated[str, "cpu, cuda or npu; in an import also rocm, xpu, mtia or hpu"]
     device_name: Annotated[str, "the hardware, as it names itself"]
     algorithm: Annotated[str, "the drafter: dspark or dflash; none in an import"]
     sl: Annotated[int, "SL, draft tokens per block; 0 in an import, which tells of no block"]

@@ -106,7 +106,7 @@ def test_append_refuses(tmp_path: Path, table: str, columns: dict[str, list[int]
     ("change", "message"),
     [
         ({"mood": ["good"] * 4}, "unknown column 'mood'"),
-        ({"batch": [1, 2, None, 4]}, "'batch' has 1 nulls"),
+        ({"pruned": [True, False, None, True]}, "'pruned' has 1 nulls"),
         ({"batch": [1.5] * 4}, r"steps\.batch: values do not fit Int32"),
         ({"batch": [2**40] * 4}, r"steps\.batch: values do not fit Int32"),
     ],
@@ -184,7 +184,7 @@ def test_a_foreign_or_damaged_table_is_refused(tmp_path: Path) -> None:
     write_trace(tmp_path / "run", small_manifest(), {})
     file = tmp_path / "run" / "steps.parquet"
     for wrong, message in (
-        (frame.drop("batch"), "no column 'batch'"),
+        (frame.drop("pruned"), "no column 'pruned'"),
         (frame.with_columns(mood=pl.lit(1)), "unknown column 'mood'"),
         (frame.cast({"start_ns": pl.Float64}), "'start_ns' is Float64; expected Int64"),
     ):

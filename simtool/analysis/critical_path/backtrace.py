@@ -50,7 +50,7 @@ def backtrace(graph: DependencyGraph, starts_ns: Ints, ends_ns: Ints) -> Path:
     """Return the path of every step. starts_ns, ends_ns: [steps]."""
     path = _Backwards()
     nodes = graph.nodes
-    step, time_ns, node = np.arange(len(ends_ns)), ends_ns, last_host(graph, len(ends_ns))
+    step, time_ns, node = np.arange(len(ends_ns)), ends_ns, last_node(graph, ends_ns)
     while len(step):
         floor = starts_ns[step]
         left = time_ns > floor
@@ -72,7 +72,7 @@ def slack(graph: DependencyGraph, ends_ns: Ints) -> Ints:
     """Return how much later each node could have ended without moving its step's end: [nodes], ns."""
     nodes = graph.nodes
     room_ns: Ints = np.maximum(ends_ns[nodes.step] - nodes.end_ns, 0)
-    last = last_host(graph, len(ends_ns))
+    last = last_node(graph, ends_ns)
     room_ns[last[last != NO_NODE]] = 0
     place = np.arange(len(nodes)) - np.searchsorted(nodes.step, np.arange(len(ends_ns)))[nodes.step]
     order = stable_order(place[graph.node])
@@ -84,11 +84,16 @@ def slack(graph: DependencyGraph, ends_ns: Ints) -> Ints:
     return room_ns
 
 
-def last_host(graph: DependencyGraph, steps: int) -> Ints:
-    """Return the last host segment of each step, -1 where it has none."""
-    hosts = np.flatnonzero(graph.nodes.on_host)
-    last = np.full(steps, NO_NODE)
-    last[graph.nodes.step[hosts]] = hosts  # hosts are sorted: the last one is written last
+def last_node(graph: DependencyGraph, ends_ns: Ints) -> Ints:
+    """Return what ended last in each step, -1 where nothing ran: of equals the host, and of these the last to begin.
+
+    What still ran at the step's end ended there, as far as the step is concerned. ends_ns: [steps].
+    """
+    nodes = graph.nodes
+    end_ns = np.minimum(nodes.end_ns, ends_ns[nodes.step])
+    order = np.lexsort((np.arange(len(nodes)), nodes.on_host, end_ns, nodes.step))
+    last = np.full(len(ends_ns), NO_NODE)
+    last[nodes.step[order]] = order  # the last of each step is written last
     return last
 
 

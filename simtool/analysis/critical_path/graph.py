@@ -1,6 +1,7 @@
 """What waited for what: edges from work that had to be ready to the work that could then start.
 
-Program order on the host, order on an executor, a launch to its device work, an op's device work in launch order,
+Program order on each host thread, order on an executor (of an import: on a stream), a launch to its device work, an
+op's device work in launch order,
 device work to the device work that needs its data (the op catalogue's needs and gives), and device work to the host
 segment that waited for it. Edges stay inside a step and point from earlier nodes to later ones.
 """
@@ -13,11 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from simtool.analysis.critical_path.nodes import Nodes
-from simtool.analysis.critical_path.pieces import Ints
+from simtool.analysis.critical_path.pieces import NO_FLOW, Ints
 from simtool.step.ops import CATALOGUE
 
 _Pairs = tuple[Ints, Ints]
 _NONE = -1
+#: How far the clocks of host and device may disagree on the end of a wait.
+_CLOCKS_NS = 1_000
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,11 @@ class _Edges:
         names = [executors.get(lane, lane) for lane in nodes.names.lanes]
         numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
         executor = np.array([numbers[name] for name in names], np.int64)[nodes.lane]
-        works = np.flatnonzero(~nodes.on_host)
+        queue = executor * (nodes.track.max(initial=0) + 1) + nodes.track
+        works, hosts = np.flatnonzero(~nodes.on_host), np.flatnonzero(nodes.on_host)
         self._works = works
-        self._queues = [works[np.flatnonzero(executor[works] == number)] for number in numbers.values()]
+        self._queues = [works[np.flatnonzero(queue[works] == number)] for number in np.unique(queue[works])]
+        self._threads = [hosts[np.flatnonzero(queue[hosts] == number)] for number in np.unique(queue[hosts])]
         self._launching = np.flatnonzero(nodes.on_host & ~nodes.resumed)
         self._by_flow = works[np.argsort(nodes.flow[works], kind="stable")]
         flows = np.arange(nodes.flow.max(initial=-1) + 2)
@@ -65,21 +70,23 @@ class _Edges:
 
     def all(self) -> Iterator[_Pairs]:
         """Yield (node, before) arrays."""
-        hosts, resumed = np.flatnonzero(self._nodes.on_host), np.flatnonzero(self._nodes.resumed)
+        resumed = np.flatnonzero(self._nodes.resumed)
         for queue in self._queues:
-            yield self._in_a_row(queue, self._nodes.step)
-        yield self._in_a_row(self._by_flow, self._nodes.flow)
+            yield self._done(*self._in_a_row(queue, self._nodes.step), within_ns=0)
+        yield self._done(*self._in_a_row(self._by_flow, self._nodes.flow), within_ns=0)
         launches = self._launches()
         yield from self._data(*launches)
         yield launches
-        waited = self._works_of(resumed, self._nodes.flow[resumed])
+        known = resumed[np.flatnonzero(self._nodes.needed_flow[resumed] != NO_FLOW)]
+        waited = self._done(*self._works_of(known, self._nodes.needed_flow[known]), within_ns=_CLOCKS_NS)
         yield waited
         has_works = np.zeros(len(self._nodes), bool)
         has_works[waited[0]] = True
         alone = resumed[np.flatnonzero(~has_works[resumed])]
         for queue in self._queues:
-            yield self._previous(alone, queue)
-        yield self._in_a_row(hosts, self._nodes.step)
+            yield self._last_done(alone, queue)
+        for thread in self._threads:
+            yield self._in_a_row(thread, self._nodes.step)
 
     def _in_a_row(self, nodes: Ints, group: Ints) -> _Pairs:
         """Pair each node with the one before it in this row, where both are of one group."""
@@ -93,6 +100,26 @@ class _Edges:
         nodes, before = nodes[some], among[place[some]]
         same = np.flatnonzero(self._nodes.step[nodes] == self._nodes.step[before])
         return nodes[same], before[same]
+
+    def _done(self, nodes: Ints, before: Ints, within_ns: int) -> _Pairs:
+        """Keep the pairs in which the earlier work was over when the later node began: it cannot wait for the rest."""
+        over = np.flatnonzero(self._nodes.end_ns[before] <= self._nodes.start_ns[nodes] + within_ns)
+        return nodes[over], before[over]
+
+    def _last_done(self, nodes: Ints, among: Ints) -> _Pairs:
+        """Pair each node with a queue's latest work that was over by then: the last to begin, or the one before."""
+        place = np.searchsorted(among, nodes) - 1
+        found = [(nodes[:0], nodes[:0])]
+        for back in (0, 1):
+            some = np.flatnonzero(place >= back)
+            pairs = nodes[some], among[place[some] - back]
+            same = np.flatnonzero(self._nodes.step[pairs[0]] == self._nodes.step[pairs[1]])
+            kept = self._done(pairs[0][same], pairs[1][same], within_ns=_CLOCKS_NS)
+            found.append(kept)
+            missing = ~np.isin(nodes, kept[0])
+            nodes, place = nodes[missing], place[missing]
+        later, before = (np.concatenate(side) for side in zip(*found, strict=True))
+        return later, before
 
     def _launches(self) -> _Pairs:
         """Pair device work with the host segment that launched it: the latest of its flow, before or after a wait."""

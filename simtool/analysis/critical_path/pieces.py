@@ -14,6 +14,7 @@ from simtool.step.ops import Lane
 Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+NO_FLOW = -1
 NOBODY = ""  # the op of a gap that no piece of work stands before
 _BLOCK = 1 << 16  # pieces: half a megabyte an array
 
@@ -42,6 +43,7 @@ class Pieces:
 
     step: place in this block's steps. op, lane: places in `names`. times: ns; a host op that waited ran from start to
     paused, and from resumed to end; one that did not was paused at its end.
+    track: which thread or stream of its lane, as a number. waits_for: the flow whose work a wait needs, or NO_FLOW.
     Device work still running when the next step begins appears in that step too.
     first_step: place of the block's first step in the steps asked for. starts_ns, ends_ns: [steps] the steps' own.
     """
@@ -56,6 +58,8 @@ class Pieces:
     resumed_ns: Ints
     end_ns: Ints
     waited: Flags
+    track: Ints
+    waits_for: Ints
     first_step: int
     starts_ns: Ints
     ends_ns: Ints
@@ -83,12 +87,14 @@ class Pieces:
 
 
 _READ = ("step", "op", "lane", "flow", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
-_COPIED = ("op", "lane", "flow", "start_ns", "paused_ns", "resumed_ns", "end_ns", "waited")
+_LATER: dict[str, pl.DataType] = {"track": pl.String(), "waits_for": pl.Int64()}
+_COPIED = ("op", "lane", "flow", "start_ns", "paused_ns", "resumed_ns", "end_ns", "waited", "track", "waits_for")
 
 
 def make_pieces(steps: pl.DataFrame, events: pl.DataFrame) -> Pieces:
     """Take the pieces of the given steps (sorted by step) from an `events` table."""
-    mine = events.select(_READ).filter(pl.col("step").is_in(steps["step"].implode()))
+    absent = [pl.lit(None, dtype).alias(name) for name, dtype in _LATER.items() if name not in events.columns]
+    mine = events.with_columns(absent).select(*_READ, *_LATER).filter(pl.col("step").is_in(steps["step"].implode()))
     names = Names(_names(mine["op"], NOBODY), _names(mine["lane"], Lane.HOST.value))
     table = mine.select(
         op=_place_in(names.ops, "op"),
@@ -99,6 +105,8 @@ def make_pieces(steps: pl.DataFrame, events: pl.DataFrame) -> Pieces:
         resumed_ns=pl.coalesce("wait_end_ns", "end_ns"),
         end_ns="end_ns",
         waited=pl.col("wait_end_ns").is_not_null(),
+        track=pl.col("track").fill_null("").rank("dense").cast(pl.Int64) - 1,
+        waits_for=pl.col("waits_for").fill_null(NO_FLOW),
     )
     columns = {name: table[name].to_numpy() for name in _COPIED}
     starts_ns, ends_ns = steps["start_ns"].to_numpy(), steps["end_ns"].to_numpy()

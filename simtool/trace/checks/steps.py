@@ -22,6 +22,17 @@ _RULES = (
     Rule("steps are not numbered 0, 1, 2, ...", pl.col("step") != pl.int_range(pl.len(), dtype=pl.Int32)),
     Rule("holds no sequence", pl.col("batch") < 1, ("batch",)),
     Rule(
+        "graph_bucket holds fewer rows than validate_rows",
+        pl.col("graph_bucket") < pl.col("validate_rows"),
+        ("graph_bucket", "validate_rows"),
+    ),
+)
+
+_SAID = (Rule("does not say its batch or rows", pl.col("batch").is_null() | pl.col("validate_rows").is_null()),)
+
+#: What holds between steps and their rows; an import may have steps and no rows.
+_WITH_ROWS = (
+    Rule(
         "batch is not the number of its rows",
         _DECODE & (pl.col("batch") != pl.col("row_count")),
         ("batch", "row_count"),
@@ -35,11 +46,6 @@ _RULES = (
         "pruned does not say whether a prefix_len is below SL",
         _DECODE & (pl.col("pruned") != pl.col("has_pruned")),
         ("pruned",),
-    ),
-    Rule(
-        "graph_bucket holds fewer rows than validate_rows",
-        pl.col("graph_bucket") < pl.col("validate_rows"),
-        ("graph_bucket", "validate_rows"),
     ),
 )
 
@@ -60,3 +66,7 @@ def check_steps(trace: Trace) -> Iterator[Finding]:
     filled = view.with_columns(pl.col("row_count", "widths").fill_null(0), pl.col("has_pruned").fill_null(False))
     yield from duplicates(steps, "steps", ("step",))
     yield from apply(_RULES, filled, "steps", ("step",))
+    if trace.manifest.origin != "imported":
+        yield from apply(_SAID, filled, "steps", ("step",))
+    if trace.manifest.origin != "imported" or not trace.table("rows").is_empty():
+        yield from apply(_WITH_ROWS, filled, "steps", ("step",))

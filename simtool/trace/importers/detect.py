@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from simtool.errors import TraceError
-from simtool.step.ops import Lane
 from simtool.trace.frames import make_frame
-from simtool.trace.importers.ascend import read_ascend
 from simtool.trace.importers.imported import Imported, Source, import_manifest
-from simtool.trace.importers.kineto import read_kineto
-from simtool.trace.importers.mapping import NO_LANES
+from simtool.trace.importers.profile import DEFAULTS, ProfileOptions, import_profile, is_profile_table
 from simtool.trace.importers.request_traces.text import other_encoding
 from simtool.trace.importers.requests import RequestTrace, is_request_trace, read_requests
 from simtool.trace.importers.step_log.importing import import_step_log
@@ -20,26 +16,26 @@ from simtool.trace.schema import TABLES
 from simtool.units import TimeUnit
 
 
-def import_path(path: Path, lanes: Mapping[str, Lane] = NO_LANES, unit: TimeUnit | None = None) -> Imported:
-    """Read whatever lies at the path. lanes: stream -> lane, for profiles only; unit: of a request trace's times.
+def import_path(path: Path, options: ProfileOptions = DEFAULTS, unit: TimeUnit | None = None) -> Imported:
+    """Read whatever lies at the path. options: of profiles only; unit: of a request trace's times.
 
-    Raises TraceError when nothing is there, it is of no known format, or `lanes` does not apply.
+    Raises TraceError when nothing is there, it is of no known format, or an option does not apply.
     """
     if not path.exists():
         raise TraceError(f"{path}: is not there; give a profiler's output or a request trace")
     if not path.is_dir() and looks_like_step_log(path):
-        if lanes or unit is not None:
+        if options != DEFAULTS or unit is not None:
             raise TraceError(
                 f"{path}: a step log has no streams and says its times, so --lane and --time-unit do not apply"
             )
         return import_step_log(path)
     if not path.is_dir() and _is_requests(path):
-        if lanes:
-            raise TraceError(f"{path}: a request trace has no streams, so no lane can be chosen for one")
+        if options != DEFAULTS:
+            raise TraceError(f"{path}: a request trace has no streams and no steps, so none can be chosen")
         return import_requests(read_requests(path, unit))
     if unit is not None:
         raise TraceError(f"{path}: --time-unit is for request traces, and this is none; leave it out")
-    return read_ascend(path, lanes) if path.is_dir() else read_kineto(path, lanes)
+    return import_profile(path, options)
 
 
 def _is_requests(path: Path) -> bool:
@@ -51,7 +47,9 @@ def _is_requests(path: Path) -> bool:
         raise TraceError(f"{path}: cannot be read ({error.strerror}); give a file that can be") from error
     if encoding:
         raise TraceError(f"{path}: is {encoding} text; convert it first: iconv -f {encoding} -t UTF-8 {path.name}")
-    return is_request_trace(path) or path.suffix.lower() in (".csv", ".jsonl")
+    if is_request_trace(path):
+        return True
+    return path.suffix.lower() in (".csv", ".jsonl") and not is_profile_table(path)
 
 
 def import_requests(trace: RequestTrace) -> Imported:

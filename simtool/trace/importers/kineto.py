@@ -1,146 +1,220 @@
-"""torch.profiler (Kineto) JSON -> a trace. Kernels, copies and runtime calls are kept; see mapping.py for the map.
+"""torch.profiler (Kineto) JSON -> a timeline. Kernels, copies, runtime calls and annotations are kept.
 
-Kineto gives a runtime call and the device work that it launched the same `correlation`. A graph launch and all its
-kernels share one. `ts` counts microseconds from `baseTimeNanoseconds`; older
-traces do not say from what.
+Kineto gives a runtime call and the device work that it launched the same `correlation` (0: not known). A graph launch
+and all its kernels share one. `ts` counts microseconds from `baseTimeNanoseconds`; older traces do not say from what.
+In a merged trace ranks repeat each other's correlations, so a device's work is linked within one host process.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from simtool.errors import TraceError
-from simtool.step.ops import Lane
-from simtool.trace.importers.chrome import ChromeTrace, read_chrome, span_ns
-from simtool.trace.importers.imported import Imported, Source, import_manifest
+import polars as pl
+
+from simtool.trace.importers.chrome_json.columns import Columns
 from simtool.trace.importers.ledger import Ledger
-from simtool.trace.importers.mapping import NO_LANES, map_timeline
-from simtool.trace.importers.timeline import HostCall, ProfiledWork, StepMark, Timeline, WorkKind
+from simtool.trace.importers.timeline import CALLS, RANGES, WORKS, StepMark, Timeline, WorkKind
 
-_DEVICE_CATEGORIES = frozenset({"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"})
-_HOST_CATEGORY = re.compile(r"(.*_)?(runtime|driver)")
-_STEP_MARK = re.compile(r"ProfilerStep#(\d{1,9})\b")
-_COPIES = (
-    (re.compile("HtoD|Host -> Device"), WorkKind.UPLOAD),
-    (re.compile("DtoH|Device -> (Host|Pageable|Pinned)"), WorkKind.DOWNLOAD),
-)
-_MAX_BYTES = 1 << 62
+_DEVICE = ("kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "mtia_ccp_events", "hpu_op")
+_KERNELS = ("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op")
+_HOST = r"^(?:.*_)?(?:runtime|driver)$"
+_SYNC = r"^[a-z]*_sync$"
+_RANGES = ("user_annotation", "operator")
+_STEP_MARK = r"^ProfilerStep#(\d{1,9})\b"
+_UPLOAD, _DOWNLOAD = "HtoD|Host -> Device|CopyHostToDevice|M2D", "DtoH|Device -> (?:Host|Pageable|Pinned)|D2M"
+#: Calls that return only once the device is done. A launch of an event's wait on a stream is none of them.
+_WAITS = r"Synchronize|MemcpyWithStream|^(?:cuda|hip|cu|mtia)Memcpy(?:2D|3D|DtoH|HtoD|DtoD)?(?:_v2)?$|" \
+         r"^(?:ur|pi)(?:EventWait|EventsWait|QueueFinish)$"  # fmt: skip
+_NO_STREAM = ("-1", "4294967295", "18446744073709551615")
+_NO_LINK = ("0", "-1", "4294967295")
+_MAX_NS = (1 << 63) - 1
+#: Kind of device -> the prefix of its host calls' category, or of their names.
+_DEVICES = {"rocm": r"^(?:hip|roc)", "xpu": r"^(?:xpu|ur|pi|ze|sycl)", "mtia": r"^mtia", "hpu": r"^(?:hpu|syn)"}
+_MAKERS = {"rocm": r"AMD|Instinct|Radeon", "xpu": r"Intel", "mtia": r"MTIA", "cuda": r"NVIDIA|Tesla|GeForce|[AHB]\d00"}
 
-Event = dict[str, Any]
+
+@dataclass(frozen=True)
+class KinetoProfile:
+    """device: cuda, rocm, xpu, mtia or hpu. base_ns: what the times count from; None: the trace does not say."""
+
+    timeline: Timeline
+    device: str
+    device_names: dict[str, str]
+    version: str
+    base_ns: int | None
 
 
-def read_kineto(path: Path, lanes: Mapping[str, Lane] = NO_LANES) -> Imported:
-    """Read a Kineto trace, plain or gzip. lanes: stream name (as in details.lanes) -> lane, over the default rule.
+def read_kineto(columns: Columns, header: Mapping[str, Any], ledger: Ledger) -> KinetoProfile:
+    """Sort the spans of a Kineto trace into calls, work and ranges; what is none of these is counted by category."""
+    base_ns = _base_ns(header)
+    spans = _absolute(columns.spans, base_ns or 0, ledger).with_columns(
+        category=pl.col("cat").cast(pl.String).str.to_lowercase().fill_null(""), name=_name()
+    )
+    device = pl.col("category").is_in(_DEVICE)
+    host = pl.col("category").str.contains(_HOST)
+    sync = pl.col("category").str.contains(_SYNC)
+    mark = pl.col("name").str.contains(_STEP_MARK) & pl.col("category").is_in(_RANGES)
+    annotation = pl.col("category").eq("user_annotation") & ~mark
+    rest = spans.filter(~(device | host | sync | mark | annotation))
+    for category, count in rest["cat"].cast(pl.String).value_counts().iter_rows():
+        ledger.drop(f"category {category}", count)
+    syncs = spans.filter(sync)
+    ledger.drop("waits of the device for itself, or rows beside a host's wait (sync)", syncs.height)
+    timeline = Timeline(
+        calls=_calls(spans.filter(host), syncs),
+        works=_works(spans.filter(device)),
+        ranges=_ranges(spans.filter(annotation)),
+        marks=_marks(spans.filter(mark)),
+    )
+    names = _device_names(header)
+    return KinetoProfile(
+        timeline=timeline,
+        device=_kind_of_device(spans.filter(host), list(names.values())),
+        device_names=names,
+        version=f"trace schema {header.get('schemaVersion', 'not said')}",
+        base_ns=base_ns,
+    )
 
-    Of several devices the one with most work is kept. Raises TraceError when the file is no trace, or holds neither
-    device work nor runtime calls.
-    """
-    ledger = Ledger()
-    trace = read_chrome(path, ledger)
-    sorter = _Sorter(ledger, _base_ns(trace))
-    for event in trace.events:
-        sorter.take(event)
-    device = sorter.keep_busiest_device()
-    if not sorter.timeline.works and not sorter.timeline.calls:
-        raise TraceError(
-            f"{path}: {len(trace.events)} events, none a kernel, copy or runtime call; profile with device activities"
+
+def _name() -> pl.Expr:
+    return pl.col("name").cast(pl.String).fill_null("not named")
+
+
+def _absolute(spans: pl.DataFrame, base_ns: int, ledger: Ledger) -> pl.DataFrame:
+    """Add the base; a time beyond 64 bits costs its event."""
+    fits = pl.col("end_ns").le(_MAX_NS - base_ns) if base_ns >= 0 else pl.col("start_ns").ge(-_MAX_NS - base_ns)
+    lost = spans.filter(~fits)
+    if lost.height:
+        ledger.reject("time is beyond 64 bits of ns since 1970", f"name {lost['name'][0]}", lost.height)
+    return spans.filter(fits).with_columns(pl.col("start_ns", "end_ns") + base_ns)
+
+
+def _calls(spans: pl.DataFrame, syncs: pl.DataFrame) -> pl.DataFrame:
+    waits = pl.col("name").str.contains(_WAITS)
+    records = spans.lazy().select(pl.col("correlation").alias("record"), waits_until_ns="start_ns")
+    stream = pl.coalesce(_stream("waits_stream"), _stream("stream"))
+    known = (
+        syncs.lazy()
+        .filter(~pl.col("name").str.contains("(?i)context|device"))
+        .select("correlation", waits_stream=_stream_name(stream), record="waits_record")
+        .join(records.filter(pl.col("record").is_not_null()).unique("record", keep="first"), on="record", how="left")
+        .drop("record")
+        .filter(pl.col("correlation").is_not_null())
+        .unique("correlation", keep="first")
+    )
+    return (
+        spans.lazy()
+        .drop("waits_stream")
+        .join(known, on="correlation", how="left", maintain_order="left")
+        .select(
+            pl.col("name").cast(pl.Categorical),
+            _process("pid"),
+            pl.format("pid {} tid {}", pl.col("pid").fill_null("-"), pl.col("tid").fill_null("-"))
+            .cast(pl.Categorical)
+            .alias("thread"),
+            "start_ns",
+            "end_ns",
+            _link(),
+            waits.alias("waits"),
+            pl.when(waits).then("waits_stream").cast(pl.Categorical).alias("waits_stream"),
+            pl.when(waits).then("waits_until_ns").alias("waits_until_ns"),
         )
-    mapped = map_timeline(sorter.timeline, ledger, lanes)
-    version = f"trace schema {trace.header.get('schemaVersion', 'not said')}"
-    clock = "unix time" if "baseTimeNanoseconds" in trace.header else "ts of the trace, as given"
-    source = Source(path, "torch.profiler (Kineto)", version, "cuda", _device_name(trace, device), clock)
-    manifest = import_manifest(source, {"device": device, **mapped.details}, mapped.warnings)
-    return Imported(manifest, {"events": mapped.events})
+        .collect()
+        .select(list(CALLS))
+    )
 
 
-@dataclass
-class _Sorter:
-    """Puts each event where it belongs: host calls, device work, step marks; the rest is dropped or rejected."""
-
-    ledger: Ledger
-    base_ns: int
-    timeline: Timeline = field(default_factory=Timeline)
-    works: dict[str, list[ProfiledWork]] = field(default_factory=lambda: defaultdict(list))
-
-    def take(self, event: Event) -> None:
-        if event.get("ph") != "X":
-            self.ledger.drop(f"phase {event.get('ph')}" if event else "empty events")
-            return
-        category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
-        mark = _STEP_MARK.match(name) if category == "user_annotation" else None
-        is_device, is_host = category in _DEVICE_CATEGORIES, _HOST_CATEGORY.fullmatch(category) is not None
-        if not (is_device or is_host or mark):
-            self.ledger.drop(f"category {event.get('cat')}")
-            return
-        span = span_ns(event)
-        if span is None:
-            self.ledger.reject("ts and dur are no span of time", {key: event.get(key) for key in ("name", "ts", "dur")})
-            return
-        span = (span[0] + self.base_ns, span[1] + self.base_ns)
-        if mark:
-            self.timeline.marks.append(StepMark(int(mark.group(1)), span))
-        elif is_host:
-            call = HostCall(name, f"thread {event.get('tid')}", span, _link(event), waits="Synchronize" in name)
-            self.timeline.calls.append(call)
-        else:
-            self._take_work(event, category, name, span)
-
-    def _take_work(self, event: Event, category: str, name: str, span: tuple[int, int]) -> None:
-        args = _args(event)
-        device, stream = f"device {args.get('device', event.get('pid'))}", args.get("stream", event.get("tid"))
-        kind, moved = _kind(category, name), args.get("bytes")
-        if (
-            kind not in (WorkKind.UPLOAD, WorkKind.DOWNLOAD)
-            or not isinstance(moved, int)
-            or not 0 <= moved < _MAX_BYTES
-        ):
-            moved = 0
-        self.works[device].append(ProfiledWork(name, f"{device} stream {stream}", kind, span, _link(event), moved))
-
-    def keep_busiest_device(self) -> str | None:
-        """Keep the device with most work, count the work of the others, and return its name."""
-        device = max(sorted(self.works), key=lambda name: len(self.works[name]), default=None)
-        for name, works in self.works.items():
-            if name == device:
-                self.timeline.works = works
-            else:
-                self.ledger.drop(f"work on {name}", len(works))
-        return device
+def _stream(column: str) -> pl.Expr:
+    text = pl.col(column).cast(pl.String)
+    return pl.when(~text.is_in(_NO_STREAM)).then(text)
 
 
-def _args(event: Event) -> Event:
-    args = event.get("args")
-    return args if isinstance(args, dict) else {}
+def _stream_name(stream: pl.Expr) -> pl.Expr:
+    device = pl.coalesce(pl.col("device").cast(pl.String), pl.col("pid").cast(pl.String), pl.lit("-"))
+    return pl.when(stream.is_not_null()).then(pl.format("device {} stream {}", device, stream.fill_null("")))
 
 
-def _link(event: Event) -> str | None:
-    correlation = _args(event).get("correlation")
-    return None if correlation is None else str(correlation)
+def _works(spans: pl.DataFrame) -> pl.DataFrame:
+    pid = pl.col("pid").cast(pl.String).fill_null("-")
+    device = pl.coalesce(pl.col("device").cast(pl.String), pid)
+    several = pid.n_unique().over(device) > 1  # ranks of a merged trace may all call their device 0
+    kernel = pl.col("category").is_in(_KERNELS)
+    kind = (
+        pl.when(kernel)
+        .then(pl.lit(WorkKind.KERNEL.value))
+        .when(pl.col("name").str.contains(_UPLOAD))
+        .then(pl.lit(WorkKind.UPLOAD.value))
+        .when(pl.col("name").str.contains(_DOWNLOAD))
+        .then(pl.lit(WorkKind.DOWNLOAD.value))
+        .otherwise(pl.lit(WorkKind.OTHER.value))
+    )
+    label = pl.when(several).then(pl.format("{} of pid {}", device, pid)).otherwise(device)
+    stream = pl.coalesce(pl.col("stream").cast(pl.String), pl.col("tid").cast(pl.String), pl.lit("-"))
+    moves = kind.is_in([WorkKind.UPLOAD.value, WorkKind.DOWNLOAD.value])
+    return spans.select(
+        pl.col("name").cast(pl.Categorical),
+        pl.format("device {}", label).cast(pl.Categorical).alias("device"),
+        pl.format("device {} stream {}", label, stream).cast(pl.Categorical).alias("stream"),
+        kind.cast(pl.Categorical).alias("kind"),
+        "start_ns",
+        "end_ns",
+        _link(),
+        pl.when(moves).then("bytes").fill_null(0).alias("bytes"),
+    ).select(list(WORKS))
 
 
-def _kind(category: str, name: str) -> WorkKind:
-    if category == "kernel":
-        return WorkKind.KERNEL
-    for pattern, kind in _COPIES:
-        if pattern.search(name):
-            return kind
-    return WorkKind.OTHER
+def _ranges(spans: pl.DataFrame) -> pl.DataFrame:
+    thread = pl.format("pid {} tid {}", pl.col("pid").fill_null("-"), pl.col("tid").fill_null("-"))
+    return spans.select(
+        pl.col("name").cast(pl.Categorical),
+        _process("pid"),
+        thread.cast(pl.Categorical).alias("thread"),
+        "start_ns",
+        "end_ns",
+    ).select(list(RANGES))
 
 
-def _base_ns(trace: ChromeTrace) -> int:
-    base = trace.header.get("baseTimeNanoseconds")
-    return base if isinstance(base, int) else 0
+def _marks(spans: pl.DataFrame) -> list[StepMark]:
+    numbers = spans["name"].str.extract(_STEP_MARK).cast(pl.Int64)
+    return [StepMark(*row) for row in zip(numbers, zip(spans["start_ns"], spans["end_ns"], strict=True), strict=True)]
 
 
-def _device_name(trace: ChromeTrace, device: str | None) -> str:
-    """The device's own entry, or the one name that all entries share (numbering differs between tools)."""
-    properties = trace.header.get("deviceProperties")
+def _process(column: str) -> pl.Expr:
+    return pl.format("pid {}", pl.col(column).fill_null("-")).cast(pl.Categorical).alias("process")
+
+
+def _link() -> pl.Expr:
+    return pl.when(~pl.col("correlation").is_in(_NO_LINK)).then("correlation").alias("link")
+
+
+def _base_ns(header: Mapping[str, Any]) -> int | None:
+    """The base, written as a number, a number with a fraction, or a text."""
+    base = header.get("baseTimeNanoseconds")
+    if isinstance(base, bool) or not isinstance(base, int | float | str):
+        return None
+    try:
+        number = Decimal(base)
+    except InvalidOperation:
+        return None
+    return int(number) if number.is_finite() and abs(number) <= _MAX_NS else None
+
+
+def _device_names(header: Mapping[str, Any]) -> dict[str, str]:
+    """Device -> its name, as the trace's properties say it."""
+    properties = header.get("deviceProperties")
     entries = [entry for entry in properties if isinstance(entry, dict)] if isinstance(properties, list) else []
-    names = {f"device {entry.get('id')}": str(entry.get("name", "not said")) for entry in entries}
-    shared = set(names.values())
-    return names.get(device or "", shared.pop() if len(shared) == 1 else "not said")
+    return {f"device {entry.get('id')}": str(entry.get("name", "not said")) for entry in entries}
+
+
+def _kind_of_device(calls: pl.DataFrame, names: list[str]) -> str:
+    for kind, pattern in _DEVICES.items():
+        said = pl.col("name").str.contains(pattern) | pl.col("category").str.contains(pattern)
+        if 2 * int(calls.select(said.sum()).item()) > calls.height:
+            return kind
+    if not calls.is_empty():
+        return "cuda"
+    return next((kind for kind, pattern in _MAKERS.items() if any(re.search(pattern, n) for n in names)), "cuda")

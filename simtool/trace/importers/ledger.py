@@ -14,10 +14,11 @@ class Ledger:
     dropped: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
 
-    def reject(self, reason: str, example: object) -> None:
-        """Count one broken piece of input; the first example of a reason is kept, cut to a readable length."""
-        self.rejected[reason] += 1
-        self.first.setdefault(reason, str(example)[:120])
+    def reject(self, reason: str, example: object, count: int = 1) -> None:
+        """Count broken pieces of input; the first example of a reason is kept, cut to a readable length."""
+        if count:
+            self.rejected[reason] += count
+            self.first.setdefault(reason, str(example)[:120])
 
     def drop(self, what: str, count: int = 1) -> None:
         """Count sound input that the trace has no place for."""

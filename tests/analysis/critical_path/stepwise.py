@@ -55,10 +55,17 @@ class Node:
 
 @dataclass
 class StepGraph:
-    """The nodes of one step, in an order in which every edge points backwards, and its last host segment."""
+    """The nodes of one step, in an order in which every edge points backwards."""
 
     nodes: list[Node]
-    last_host: int | None
+
+    def last(self, end_ns: int) -> int | None:
+        """What ended last by the step's end, or still ran: of equals the host, of these the last to begin."""
+
+        def rank(index: int) -> tuple[int, bool, int]:
+            return min(self.nodes[index].end_ns, end_ns), self.nodes[index].on_host, index
+
+        return max(range(len(self.nodes)), key=rank, default=None)
 
 
 def build_graph(pieces: Iterable[Piece], executors: Mapping[str, str], carried: list[Piece]) -> StepGraph:
@@ -79,7 +86,7 @@ def build_graph(pieces: Iterable[Piece], executors: Mapping[str, str], carried: 
     builder = _Builder(executors)
     for entry in entries:
         builder.add(entry)
-    return StepGraph(builder.nodes, builder.last_host)
+    return StepGraph(builder.nodes)
 
 
 def _segments(piece: Piece) -> tuple[bool, ...]:
@@ -120,7 +127,7 @@ class _Builder:
         self.nodes: list[Node] = []
         self.last_host: int | None = None
         self._executors = executors
-        self._last_on: dict[str, int] = {}
+        self._order_on: dict[str, list[int]] = {}
         self._launches: dict[int, tuple[int, str]] = {}
         self._works: dict[int, list[int]] = {}
         self._giver_flow: dict[str, int] = {}
@@ -137,9 +144,9 @@ class _Builder:
 
     def _add_device(self, node: Node, flow: int) -> None:
         executor = self._executors.get(node.lane, node.lane)
-        self._link(node, self._last_on.get(executor))
-        for earlier in self._works.get(flow, []):
-            self._link(node, earlier)
+        for before in (self._order_on.get(executor, []), self._works.get(flow, [])):
+            if before and self.nodes[before[-1]].end_ns <= node.start_ns:
+                self._link(node, before[-1])
         launch = self._launches.get(flow)
         if launch is not None:
             index, op = launch
@@ -147,8 +154,9 @@ class _Builder:
                 for earlier in self._works.get(self._giver_flow.get(need, -1), []):
                     self._link(node, earlier)
             self._link(node, index)
-        self._last_on[executor] = self._append(node)
-        self._works.setdefault(flow, []).append(self._last_on[executor])
+        index = self._append(node)
+        self._order_on.setdefault(executor, []).append(index)
+        self._works.setdefault(flow, []).append(index)
 
     def _add_host(self, node: Node, flow: int) -> None:
         self._link(node, self.last_host)
@@ -158,12 +166,19 @@ class _Builder:
             self._giver_flow[datum] = flow
 
     def _add_after_wait(self, node: Node, piece: Piece) -> None:
-        works = self._works.get(piece.flow) or list(self._last_on.values())
+        works = [work for work in self._works.get(piece.flow, []) if self._over(work, node)]
+        if not works:
+            for order in self._order_on.values():
+                works += [work for work in order[-2:] if self._over(work, node)][-1:]
         for work in works:
             self._link(node, work)
         self._link(node, self.last_host)
         self.last_host = self._append(node)
         self._launches[piece.flow] = (self.last_host, node.op)
+
+    def _over(self, work: int, node: Node) -> bool:
+        """Whether the work was over when the wait ended, but for what two clocks may disagree."""
+        return self.nodes[work].end_ns <= node.start_ns + 1_000
 
     def _append(self, node: Node) -> int:
         self.nodes.append(node)
@@ -191,7 +206,7 @@ def _graphs(
 
 def _walk(graph: StepGraph, start_ns: int, end_ns: int) -> Iterator[tuple[str, str, str, int, int]]:
     """Yield (part, op, lane, start_ns, end_ns), last first, from the step's end back to its start."""
-    time_ns, index = end_ns, graph.last_host
+    time_ns, index = end_ns, graph.last(end_ns)
     while index is not None and time_ns > start_ns:
         node = graph.nodes[index]
         if node.end_ns < time_ns:
@@ -222,8 +237,9 @@ def _latency(before: Node, after: Node) -> Part:
 def _slack(graph: StepGraph, end_ns: int) -> list[int]:
     """Return how much later each node could have ended without moving the step's end; edges point backwards."""
     slack = [max(end_ns - node.end_ns, 0) for node in graph.nodes]
-    if graph.last_host is not None:
-        slack[graph.last_host] = 0
+    last = graph.last(end_ns)
+    if last is not None:
+        slack[last] = 0
     for index in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[index]
         binding = node.binding()

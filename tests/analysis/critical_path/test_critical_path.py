@@ -18,7 +18,8 @@ def _steps(*spans):
 
 def _events(*rows):
     full = [(step, op, lane, start, end, *wait, flow, 0) for step, op, lane, start, end, wait, flow in rows]
-    return pl.DataFrame(full, schema=TABLES["events"].polars_schema, orient="row")
+    schema = dict(list(TABLES["events"].polars_schema.items())[:9])  # what only an import has is left out
+    return pl.DataFrame(full, schema=schema, orient="row")
 
 
 _NO_WAIT = (None, None)
@@ -122,7 +123,7 @@ def test_work_carried_over_from_the_step_before():
 def test_a_host_only_import_and_unknown_ops():
     events = _events((0, "aten::add", "host", 5, 20, _NO_WAIT, 1), (0, "aclnnMatMul", "compute", 8, 30, _NO_WAIT, 9))
     result = critical_path(_steps((0, 40)), events, {})
-    assert _path(result) == [("gap", "", 5), ("host", "aten::add", 15), ("gap", "aten::add", 20)]
+    assert _path(result) == [("gap", "", 8), ("device", "aclnnMatMul", 22), ("gap", "aclnnMatMul", 10)]
 
 
 @pytest.mark.parametrize("name", list(BUILT_IN))

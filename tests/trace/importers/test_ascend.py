@@ -9,7 +9,7 @@ import pytest
 
 from simtool.errors import TraceError
 from simtool.trace.checks.check import check_trace
-from simtool.trace.importers.ascend import read_ascend
+from simtool.trace.importers.profile import import_profile
 
 _SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
 _BASE_US = 1_736_408_883_000_000
@@ -70,7 +70,7 @@ def _profile(folder: Path, view: list[Any] | None = None, kernels: str | None = 
 
 
 def test_the_timeline_is_mapped_and_linked(tmp_path: Path) -> None:
-    imported = read_ascend(_profile(tmp_path / "p", _VIEW, _KERNELS))
+    imported = import_profile(_profile(tmp_path / "p", _VIEW, _KERNELS))
     frame = imported.frames["events"].select("lane", "op", "start_ns", "end_ns", "flow", "step")
     base_ns = _BASE_US * 1000
     assert sorted((row[0], row[1], row[2] - base_ns, row[3] - base_ns, *row[4:]) for row in frame.iter_rows()) == [
@@ -82,11 +82,11 @@ def test_the_timeline_is_mapped_and_linked(tmp_path: Path) -> None:
     ]
     details = imported.manifest.details
     assert details["timeline_from"] == "trace_view.json"
-    assert details["kernel_details"] == {"kernels": 3, "found_in_timeline": 1}
+    assert details["kernel_details"] == {"kernels": 3, "found_in_timeline": 1, "streams_named": True}
     assert details["dropped"] == {
-        "process Python, phase X": 1,
+        "host ops that are no annotation": 1,
         "task type EVENT_WAIT_SQE": 1,
-        "process Ascend Hardware, phase C": 1,
+        "phase C": 1,
         "CANN calls that neither launch nor wait": 1,
         "communication operators, which span several streams": 1,
     }
@@ -96,7 +96,7 @@ def test_the_timeline_is_mapped_and_linked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("view", [None, _VIEW[:3]], ids=["no timeline", "a timeline without work"])
 def test_kernel_details_alone_give_the_streams(tmp_path: Path, view: list[Any] | None) -> None:
-    imported = read_ascend(_profile(tmp_path / "p", view, _KERNELS))
+    imported = import_profile(_profile(tmp_path / "p", view, _KERNELS))
     events = imported.frames["events"]
     assert events.select("step", "op", "lane").rows() == [
         (5, "MatMul", "compute"),
@@ -112,27 +112,27 @@ def test_kernel_details_alone_give_the_streams(tmp_path: Path, view: list[Any] |
 
 def test_a_folder_of_one_profile_is_opened_and_of_two_is_not(tmp_path: Path) -> None:
     _profile(tmp_path / "rank0_ascend_pt", _VIEW)
-    assert read_ascend(tmp_path).frames["events"].height == 5
+    assert import_profile(tmp_path).frames["events"].height == 5
     _profile(tmp_path / "rank1_ascend_pt", _VIEW)
     with pytest.raises(TraceError, match=r"2 profiles .*rank0_ascend_pt.*rank1_ascend_pt"):
-        read_ascend(tmp_path)
+        import_profile(tmp_path)
 
 
 def test_what_cannot_be_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"neither trace_view\.json nor kernel_details\.csv"):
-        read_ascend(tmp_path)
-    with pytest.raises(TraceError, match=r"no column 'Stream ID'; it has Name, Duration\(us\), Start Time\(us\)"):
-        read_ascend(_profile(tmp_path / "a", kernels="Name,Duration(us),Start Time(us)\nx,1,2\n"))
+        import_profile(tmp_path)
+    with pytest.raises(TraceError, match=r"no column 'Start Time\(us\)'; it has Name, Duration\(us\)"):
+        import_profile(_profile(tmp_path / "a", kernels="Name,Duration(us)\nx,1\n"))
     with pytest.raises(TraceError, match="no device work"):
-        read_ascend(_profile(tmp_path / "b", view=_VIEW[:5]))
+        import_profile(_profile(tmp_path / "b", view=_VIEW[:5]))
 
 
 @pytest.mark.skipif(not _SAMPLES.is_dir(), reason="the public sample traces are not beside the repository")
 def test_real_samples(tmp_path: Path) -> None:
-    whole = read_ascend(_SAMPLES / "ascend_msinsight_level1_rank0")
-    assert whole.manifest.details["kernel_details"] == {"kernels": 187, "found_in_timeline": 187}
+    whole = import_profile(_SAMPLES / "ascend_msinsight_level1_rank0")
+    assert whole.manifest.details["kernel_details"] == {"kernels": 187, "found_in_timeline": 187, "streams_named": True}
     assert whole.manifest.details["device_work_without_launch"] == 0
     assert {f.table for f in check_trace(whole.write(tmp_path / "whole"))} <= {"manifest"}
-    kernels = read_ascend(_SAMPLES / "ascend_msinsight_st_qwen3_rank0")
+    kernels = import_profile(_SAMPLES / "ascend_msinsight_st_qwen3_rank0")
     assert kernels.frames["events"].height == 2448
     assert kernels.manifest.details["rejected"] == {}

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from simtool.errors import TraceError
-from simtool.trace.importers.chrome import ChromeTrace, read_chrome, span_ns
+from simtool.trace.importers.chrome_json.events import EventFile
+from simtool.trace.importers.chrome_json.times import to_span_ns
 from simtool.trace.importers.ledger import Ledger
 
 _EVENTS = [{"name": f"e{i}", "ph": "X", "ts": i, "dur": 1} for i in range(4)]
@@ -17,14 +21,36 @@ _WHOLE = json.dumps({"schemaVersion": 1, "traceEvents": _EVENTS, "traceName": "t
 _SAMPLES = Path(__file__).parents[4] / "shared" / "samples" / "perfetto_json"
 
 
-def _read(tmp_path: Path, data: str | bytes) -> tuple[ChromeTrace, Ledger]:
+@dataclass(frozen=True)
+class Read:
+    """What came of a file: its events without the keys that were not there."""
+
+    header: dict[str, Any]
+    events: list[dict[str, Any]]
+
+
+def _read_file(path: Path, ledger: Ledger) -> Read:
+    file = EventFile(path, ledger)
+    events = [
+        {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
+        for events in file.lists()
+        for event in events
+    ]
+    return Read(file.header, events)
+
+
+def _read(tmp_path: Path, data: str | bytes) -> tuple[Read, Ledger]:
     path, ledger = tmp_path / "trace.json", Ledger()
     path.write_bytes(data.encode() if isinstance(data, str) else data)
-    return read_chrome(path, ledger), ledger
+    return _read_file(path, ledger), ledger
 
 
-def _names(trace: ChromeTrace) -> list[str]:
+def _names(trace: Read) -> list[str]:
     return [event["name"] for event in trace.events]
+
+
+def span_ns(event: dict[str, Any]) -> tuple[int, int] | None:
+    return to_span_ns(event.get("ts"), event.get("dur"))
 
 
 @pytest.mark.parametrize(
@@ -96,7 +122,7 @@ def test_what_is_no_trace_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(TraceError, match="trace"):
         _read(tmp_path, text)
     with pytest.raises(TraceError, match="cannot be read"):
-        read_chrome(tmp_path / "missing", Ledger())
+        _read_file(tmp_path / "missing", Ledger())
 
 
 def test_times_are_exact_to_the_nanosecond(tmp_path: Path) -> None:
@@ -144,6 +170,6 @@ def test_what_is_no_span_is_none(tmp_path: Path, event: str) -> None:
 )
 def test_real_broken_samples(name: str, spans: int, rejected: int) -> None:
     ledger = Ledger()
-    trace = read_chrome(_SAMPLES / name, ledger)
+    trace = _read_file(_SAMPLES / name, ledger)
     assert sum(span_ns(event) is not None for event in trace.events) == spans
     assert ledger.rejected.total() == rejected

@@ -9,6 +9,8 @@ from simtool.errors import TraceError
 from simtool.step.ops import Lane
 from simtool.trace.checks.check import check_trace
 from simtool.trace.importers.detect import import_path
+from simtool.trace.importers.profile import ProfileOptions
+from simtool.trace.importers.to_events.mapping import Choices
 
 
 def test_a_request_trace_becomes_a_trace_of_requests(tmp_path: Path) -> None:
@@ -22,7 +24,7 @@ def test_a_request_trace_becomes_a_trace_of_requests(tmp_path: Path) -> None:
     (finding,) = check_trace(trace)
     assert finding.message.startswith("1 rejected: a length is no whole number")
     with pytest.raises(TraceError, match="no streams"):
-        import_path(path, {"stream 1": Lane.COPY})
+        import_path(path, ProfileOptions(Choices(lanes={"stream 1": Lane.COPY})))
 
 
 def test_files_and_folders_find_their_importer(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from simtool.errors import TraceError
 from simtool.step.ops import Lane
 from simtool.trace.checks.check import check_trace
 from simtool.trace.importers.imported import Imported
-from simtool.trace.importers.kineto import read_kineto
+from simtool.trace.importers.profile import ProfileOptions, import_profile
+from simtool.trace.importers.to_events.mapping import Choices
 from simtool.trace.trace import open_trace
 
 _SAMPLES = Path(__file__).parents[4] / "shared" / "samples"
@@ -56,11 +57,15 @@ def _write(path: Path, events: list[Any], **header: object) -> Path:
     return path
 
 
+def _on(lanes: dict[str, Lane]) -> ProfileOptions:
+    return ProfileOptions(Choices(lanes=lanes))
+
+
 @pytest.fixture
 def imported(tmp_path: Path) -> Imported:
     properties = [{"id": 0, "name": "Some GPU"}]
     path = _write(tmp_path / "t.json.gz", _EVENTS, baseTimeNanoseconds=10**18, deviceProperties=properties)
-    return read_kineto(path)
+    return import_profile(path)
 
 
 def _rows(imported: Imported) -> list[tuple[Any, ...]]:
@@ -87,7 +92,7 @@ def test_the_manifest_says_what_was_done(imported: Imported) -> None:
     manifest = imported.manifest
     assert (manifest.origin, manifest.device_name, manifest.placement) == ("imported", "Some GPU", None)
     assert manifest.clock == "unix time"
-    assert manifest.details["host_thread"] == "thread 1"
+    assert manifest.details["host_thread"] == "pid 77 tid 1"
     assert manifest.details["lanes"] == {
         "device 0 stream 5": {"lane": "prepare", "upload": 1},
         "device 0 stream 6": {"lane": "copy", "download": 1},
@@ -97,7 +102,7 @@ def test_the_manifest_says_what_was_done(imported: Imported) -> None:
         "category cpu_op": 1,
         "phase s": 1,
         "empty events": 1,
-        "host calls on other threads": 1,
+        "calls on other threads that neither launch nor wait": 1,
         "host calls inside another call": 1,
     }
     assert manifest.details["rejected"] == {}
@@ -112,44 +117,44 @@ def test_it_writes_a_trace_that_passes_its_checks(imported: Imported, tmp_path: 
 def test_lanes_can_be_chosen_and_overlaps_are_told(tmp_path: Path) -> None:
     events = [_work("kernel", "a", 7, 0, 10, 1), _work("kernel", "b", 8, 5, 10, 2), _work("kernel", "c", 8, 16, 1, 3)]
     path = _write(tmp_path / "t.json.gz", events)
-    both = read_kineto(path)
+    both = import_profile(path)
     assert both.manifest.details["overlapping_events"] == {"compute": 1}
     assert both.manifest.warnings == ["1 events on lane compute overlap the one before (see details.lanes)"]
     assert both.manifest.details["device_work_without_launch"] == 3
     assert both.frames["events"]["flow"].to_list() == [1, 2, 3]
-    apart = read_kineto(path, {"device 0 stream 8": Lane.PREPARE})
+    apart = import_profile(path, _on({"device 0 stream 8": Lane.PREPARE}))
     assert apart.manifest.details["overlapping_events"] == {}
     assert apart.frames["events"].filter(apart.frames["events"]["lane"] == "prepare").height == 2
     with pytest.raises(TraceError, match=r"no stream 'stream 8'.*'device 0 stream 7', 'device 0 stream 8'"):
-        read_kineto(path, {"stream 8": Lane.PREPARE})
+        import_profile(path, _on({"stream 8": Lane.PREPARE}))
 
 
 def test_only_the_busiest_device_is_kept(tmp_path: Path) -> None:
     events = [_x("kernel", f"k{i}", 7, i, 1, device=int(i > 0), stream=7) for i in range(4)]
-    imported = read_kineto(_write(tmp_path / "t.json.gz", events))
+    imported = import_profile(_write(tmp_path / "t.json.gz", events))
     assert imported.manifest.details["device"] == "device 1"
     assert imported.manifest.details["dropped"] == {"work on device 0": 1}
 
 
 def test_bad_times_are_rejected_by_name(tmp_path: Path) -> None:
     events = [*_EVENTS, _work("kernel", "late", 7, "later", 1, 10), _work("kernel", "long", 7, 1, None, 11)]
-    imported = read_kineto(_write(tmp_path / "t.json.gz", events))
+    imported = import_profile(_write(tmp_path / "t.json.gz", events))
     assert imported.manifest.details["rejected"] == {
-        "ts and dur are no span of time": {"count": 2, "first": "{'name': 'late', 'ts': 'later', 'dur': 1}"}
+        "ts and dur are no span of time": {"count": 2, "first": "name late, ts later, dur 1"}
     }
     assert imported.manifest.warnings[0].startswith("2 rejected: ts and dur are no span of time")
 
 
 def test_missing_ids_leave_work_unlinked_not_lost(tmp_path: Path) -> None:
     bare = {"ph": "X", "cat": "kernel", "name": "k", "ts": 1, "dur": 1, "pid": 3, "tid": 9}
-    imported = read_kineto(_write(tmp_path / "t.json.gz", [bare, {**bare, "args": "none", "ts": 2}]))
+    imported = import_profile(_write(tmp_path / "t.json.gz", [bare, {**bare, "args": "none", "ts": 2}]))
     assert imported.manifest.details["lanes"] == {"device 3 stream 9": {"lane": "compute", "kernel": 2}}
     assert imported.manifest.details["device_work_without_launch"] == 2
 
 
 def test_a_trace_without_device_activity_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="none a kernel, copy or runtime call"):
-        read_kineto(_write(tmp_path / "t.json.gz", [_x("cpu_op", "aten::mm", 1, 0, 90)]))
+        import_profile(_write(tmp_path / "t.json.gz", [_x("cpu_op", "aten::mm", 1, 0, 90)]))
 
 
 _JSON = st.none() | st.booleans() | st.integers(-5, 2**70) | st.floats() | st.text(max_size=4) | st.lists(st.none())
@@ -175,7 +180,7 @@ def test_whatever_the_events_hold_each_is_kept_or_counted(events: list[Any]) -> 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t.json"
         path.write_text(json.dumps([_x("kernel", "k", 7, 0, 1), *events]))
-        imported = read_kineto(path)
+        imported = import_profile(path)
     details: dict[str, Any] = imported.manifest.details
     rejected = sum(entry["count"] for entry in details["rejected"].values())
     kept = imported.frames["events"].height + details["steps"].get("marks", 0)
@@ -194,7 +199,7 @@ def test_whatever_the_events_hold_each_is_kept_or_counted(events: list[Any]) -> 
 )
 def test_real_samples(folder: str, streams: int, work: int, tmp_path: Path) -> None:
     (path,) = (_SAMPLES / folder).glob("*.json.gz")
-    imported = read_kineto(path)
+    imported = import_profile(path)
     events = imported.frames["events"]
     assert len(imported.manifest.details["lanes"]) == streams  # type: ignore[arg-type]
     assert events.filter(events["lane"] != "host").height == work

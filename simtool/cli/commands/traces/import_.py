@@ -40,9 +40,12 @@ def import_(
     target = out if out is not None else Path(f"{_stem(named)}-imported")
     check_output(target, force=force)
     from simtool.trace.importers.detect import import_path
+    from simtool.trace.importers.profile import ProfileOptions
     from simtool.trace.importers.step_log.importing import import_step_log
+    from simtool.trace.importers.to_events.mapping import Choices
 
-    found = import_path(source, lanes, time_unit) if source is not None else None
+    options = ProfileOptions(Choices(lanes=lanes))
+    found = import_path(source, options, time_unit) if source is not None else None
     whole = import_step_log(step_log, found, join) if step_log is not None else found
     assert whole is not None, "one of the two was given"
     trace = whole.write(target, force=force)

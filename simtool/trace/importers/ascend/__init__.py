@@ -1,0 +1,1 @@
+"""What torch_npu and msprof write: a timeline in JSON, tables in CSV, or a database."""

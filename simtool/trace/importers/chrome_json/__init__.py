@@ -1,0 +1,1 @@
+"""Trace-event JSON, read in pieces: bytes, events, columns."""

@@ -1,0 +1,233 @@
+"""The events of a trace file as tables: spans, arrows between them, and the names of processes and threads.
+
+B and E events are paired to spans. Ids are texts, whatever they were in the file. Times are ns from the file's own
+zero. What has no use is counted by kind and never held, so that memory grows with what is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from simtool.trace.importers.chrome_json.event import Args, Event
+from simtool.trace.importers.chrome_json.pairs import Pairs
+from simtool.trace.importers.chrome_json.times import times_ns
+from simtool.trace.importers.ledger import Ledger
+
+_WORD = pl.Categorical()
+SPANS = {
+    "cat": _WORD,
+    "name": _WORD,
+    "pid": _WORD,
+    "tid": _WORD,
+    "start_ns": pl.Int64(),
+    "end_ns": pl.Int64(),
+    "correlation": pl.String(),
+    "connection": pl.String(),
+    "device": _WORD,
+    "stream": _WORD,
+    "bytes": pl.Int64(),
+    "task_type": _WORD,
+    "waits_stream": _WORD,
+    "waits_record": pl.String(),
+}
+ARROWS = {"ph": _WORD, "cat": _WORD, "id": pl.String(), "pid": _WORD, "tid": _WORD, "start_ns": pl.Int64()}
+#: Host spans of a language or a library: many, and of no use to a timeline of launches and work.
+_UNUSED = frozenset({"python_function", "cpu_instant_event", "fwdbwd", "overhead", "gpu_user_annotation"})
+#: Ops of a library, and among them, in torch_npu's files, what an engine annotates: names without the ops' "::".
+_OPS = frozenset({"cpu_op"})
+_ARROW_CATEGORIES = frozenset({"hosttodevice"})
+_MAX_BYTES = 1 << 62
+_MAX_INT = 10**40
+_FAR_NS = 3_600_000_000_000
+_NO_ARGS = Args()
+
+
+@dataclass
+class Columns:
+    """spans, arrows: tables of the schemas above. processes, labels: pid -> text. threads: (pid, tid) -> name."""
+
+    spans: pl.DataFrame
+    arrows: pl.DataFrame
+    processes: dict[str, str]
+    threads: dict[tuple[str, str], str]
+    labels: dict[str, str]
+    events: int
+
+
+def gather(lists: Iterable[Sequence[Event]], ledger: Ledger) -> Columns:
+    """Gather the columns of all events; what has no use, or no sound time or id, is counted in the ledger."""
+    gathering = _Gathering(ledger)
+    for events in lists:
+        gathering.take(events)
+    return gathering.finish()
+
+
+@dataclass
+class _Gathering:
+    ledger: Ledger
+    spans: list[pl.DataFrame] = field(default_factory=list)
+    arrows: list[pl.DataFrame] = field(default_factory=list)
+    processes: dict[str, str] = field(default_factory=dict)
+    threads: dict[tuple[str, str], str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    pairs: Pairs = field(default_factory=Pairs)
+    drops: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+    bare: int = 0
+    events: int = 0
+
+    def take(self, events: Sequence[Event]) -> None:
+        self.events += len(events)
+        kinds: list[tuple[Any, Any]] = [(event.ph, event.cat) for event in events]
+        try:
+            found = Counter(kinds)
+        except TypeError:  # some phase or category is a list or a table
+            kinds = [(_text(event.ph), _text(event.cat)) for event in events]
+            found = Counter(kinds)
+        uses = {kind: _use(*map(_text, kind)) for kind in found}
+        self.drops.update({kind: count for kind, count in found.items() if uses[kind] is None})
+        by_use: dict[str, list[Event]] = {"span": [], "arrow": [], "name": [], "edge": [], "bare": [], "op": []}
+        for event, kind in zip(events, kinds, strict=True):
+            use = uses[kind]
+            if use is not None:
+                by_use[use].append(event)
+        self.bare += sum(event == _EMPTY for event in by_use["bare"])
+        self.drops[None, None] += sum(event != _EMPTY for event in by_use["bare"])
+        named = [event for event in by_use["op"] if "::" not in event.name.__str__()]
+        self.drops["X", "cpu_op"] += len(by_use["op"]) - len(named)
+        self._name(by_use["name"])
+        self.pairs.take(by_use["edge"])
+        self._add_spans(by_use["span"] + named)
+        self._add_arrows(by_use["arrow"])
+
+    def finish(self) -> Columns:
+        self._add_spans(self.pairs.finish(self.ledger))
+        self.ledger.drop("empty events", self.bare)
+        for (ph, cat), count in self.drops.items():
+            self.ledger.drop(f"category {cat}" if ph == "X" else f"phase {ph}", count)
+        spans = pl.concat([_empty(SPANS), *self.spans])
+        return Columns(
+            spans=_without_lost_zeros(spans, self.ledger),
+            arrows=pl.concat([_empty(ARROWS), *self.arrows]),
+            processes=self.processes,
+            threads=self.threads,
+            labels=self.labels,
+            events=self.events,
+        )
+
+    def _name(self, events: Sequence[Event]) -> None:
+        for event in events:
+            args = event.args or _NO_ARGS
+            pid, tid, name, label = (_text(value) for value in (event.pid, event.tid, args.name, args.labels))
+            pid, tid = pid or "", tid or ""
+            if event.name == "process_labels" and label is not None:
+                self.labels[pid] = label
+            elif event.name == "process_name" and name is not None:
+                self.processes[pid] = name
+            elif event.name == "thread_name" and name is not None:
+                self.threads[pid, tid] = name
+
+    def _add_spans(self, events: list[Event]) -> None:
+        events = self._with_ids(events)
+        if not events:
+            return
+        start_ns, end_ns = times_ns(*(_series([getattr(e, key) for e in events]) for key in ("ts", "dur")))
+        lost = start_ns.is_null().arg_true()
+        if not lost.is_empty():
+            first = events[lost[0]]
+            example = f"name {_text(first.name)}, ts {_text(first.ts)}, dur {_text(first.dur)}"
+            self.ledger.reject("ts and dur are no span of time", example, len(lost))
+        args = [event.args or _NO_ARGS for event in events]
+        columns: dict[str, Any] = {
+            "cat": [event.cat for event in events],
+            "name": [event.name for event in events],
+            "pid": [event.pid for event in events],
+            "tid": [event.tid for event in events],
+            "correlation": [each.correlation for each in args],
+            "connection": [each.connection_id for each in args],
+            "device": [each.device if each.device is not None else each.device_id for each in args],
+            "stream": [each.stream for each in args],
+            "task_type": [each.task_type for each in args],
+            "waits_stream": [each.wait_on_stream for each in args],
+            "waits_record": [each.wait_on_cuda_event_record_corr_id for each in args],
+        }
+        series = {name: _series(values).cast(SPANS[name]) for name, values in columns.items()}
+        series["bytes"] = pl.Series([_size(each.bytes) for each in args], dtype=pl.Int64)
+        frame = pl.DataFrame({**series, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
+        self.spans.append(frame.filter(pl.col("start_ns").is_not_null()))
+
+    def _add_arrows(self, events: list[Event]) -> None:
+        events = self._with_ids(events)
+        if not events:
+            return
+        start_ns, _ = times_ns(_series([event.ts for event in events]), pl.Series(["0"]).new_from_index(0, len(events)))
+        lost = start_ns.null_count()
+        self.ledger.reject("ts of a flow event is no time", _text(events[0].ts), lost)
+        columns = {key: _series([getattr(e, key) for e in events]).cast(ARROWS[key]) for key in ARROWS if key[0] != "s"}
+        self.arrows.append(pl.DataFrame({**columns, "start_ns": start_ns}).filter(pl.col("start_ns").is_not_null()))
+
+    def _with_ids(self, events: list[Event]) -> list[Event]:
+        """The events whose pid and tid can be ids."""
+        sound = [event for event in events if isinstance(event.pid, _ID) and isinstance(event.tid, _ID)]
+        if len(sound) < len(events):
+            first = next(e for e in events if not (isinstance(e.pid, _ID) and isinstance(e.tid, _ID)))
+            self.ledger.reject("pid or tid is no id", f"name {_text(first.name)}", len(events) - len(sound))
+        return sound
+
+
+_ID = (str, int, type(None))
+_EMPTY = Event()
+
+
+def _use(ph: str | None, cat: str | None) -> str | None:
+    """What events of a phase and category serve; None: nothing."""
+    category = (cat or "").lower()
+    if ph == "X":
+        return "op" if category in _OPS else None if category in _UNUSED else "span"
+    if ph in ("B", "E"):
+        return None if category in _UNUSED or category in _OPS else "edge"
+    if ph in ("s", "f", "t"):
+        return "arrow" if category in _ARROW_CATEGORIES else None
+    if ph is None and cat is None:
+        return "bare"
+    return "name" if ph == "M" else None
+
+
+def _without_lost_zeros(spans: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
+    """Reject spans at time 0 where everything else is far from it: their stamp was never written."""
+    at_zero = pl.col("start_ns") == 0
+    others = spans.lazy().filter(~at_zero).select(pl.col("start_ns").abs().min()).collect().item()
+    lost = spans.filter(at_zero)
+    if lost.is_empty() or others is None or others < _FAR_NS:
+        return spans
+    ledger.reject("ts is 0, hours before all others: a stamp that was never written", lost["name"][0], lost.height)
+    return spans.filter(~at_zero)
+
+
+def _empty(schema: dict[str, Any]) -> pl.DataFrame:
+    return pl.DataFrame(schema=schema)
+
+
+def _series(values: Sequence[object]) -> pl.Series:
+    """Texts of texts, whole numbers and nulls; anything else is null."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {int}:
+        try:
+            return pl.Series(values, dtype=pl.Int64).cast(pl.String)
+        except OverflowError:
+            pass
+    return pl.Series(values if kinds <= {str} else [_text(v) for v in values], dtype=pl.String)
+
+
+def _text(value: object) -> str | None:
+    if value.__class__ is int:
+        return str(value) if -_MAX_INT < value < _MAX_INT else None
+    return value if isinstance(value, str) else None
+
+
+def _size(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_BYTES else None

@@ -1,0 +1,1 @@
+"""A foreign timeline -> the tables of a trace, with every choice told."""
