@@ -142,12 +142,11 @@ def _agree(pair: Document) -> bool:
     return abs(math.log(pair["predicted"] / pair["measured"])) <= math.hypot(live, replayed)
 
 
-def _parting(document: Document) -> Iterator[str]:
+def _divergences(document: Document) -> Iterator[str]:
     """Where live runs first diverge from their replay, and why; repetitions that diverge alike are told once."""
     told: dict[str, list[str]] = {}
-    for sentence in document["first_differences"]:
-        run, _, rest = sentence.partition(" diverges from its replay ")
-        told.setdefault(rest, []).append(run)
+    for each in document["divergences"]:
+        told.setdefault(f"in step {each['step']}: {each['found']}", []).append(each["run"])
     for rest, runs in told.items():
         yield f"- {', '.join(runs)}: diverges from its replay {rest}."
 
@@ -186,7 +185,7 @@ def _timed(setting: Setting, document: Document) -> Iterator[str]:
         yield f"| {' | '.join((each['other'], each['baseline'], replayed, live, inside, foreseen))} |"
     yield ""
     yield f"{document['mismatches']} of {document['rows']} live rows differ from the replay."
-    yield from _parting(document)
+    yield from _divergences(document)
     yield ""
 
 
@@ -208,7 +207,7 @@ def _exact(found: list[tuple[Setting, Document]]) -> Iterator[str]:
     for setting, document in found:
         if document["mismatches"]:
             yield f"{setting.algorithm}, SL {setting.sl}, concurrency {setting.concurrency}:"
-            yield from _parting(document)
+            yield from _divergences(document)
 
 
 def _change(ratio: float) -> str:

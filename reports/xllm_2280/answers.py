@@ -17,7 +17,7 @@ from simtool.study.staleness import staleness_study
 from simtool.trace.trace import Trace
 from xllm_2280.arms import ARMS
 from xllm_2280.losses import STALE_LOSSES, LossAxis, loss_axes
-from xllm_2280.machines import Machine, machines
+from xllm_2280.machines import Machine, MachineKind, machines
 from xllm_2280.rebinding import Rebound, rebinding
 from xllm_2280.regions import Region, regions
 
@@ -68,6 +68,10 @@ class TraceAnswers:
     rebound: tuple[Rebound, ...]
     plan: Plan
 
+    def machine(self, kind: MachineKind) -> Machine:
+        """Return the machine of a kind; published is there only where figures were given."""
+        return next(machine for machine in self.machines if machine.kind is kind)
+
     @property
     def sl(self) -> int:
         """Draft tokens per block."""
@@ -95,13 +99,18 @@ def answer_traces(
     say(f"SL {source.manifest.sl}: acceptance loss")
     axes = loss_axes(grid, found, ARMS, losses=plan.losses, processes=plan.processes)
     say(f"SL {source.manifest.sl}: search")
-    extremes = [machine for machine in made if not machine.profile.name.startswith("device")]
+    extremes = [machine for machine in made if machine.kind is not MachineKind.DEVICE_BOUND]
     searches = tuple(_search(source, machine, plan) for machine in extremes)
     say(f"SL {source.manifest.sl}: what if")
     sensitivities = tuple((machine, _sensitivity(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
     lagged = staleness_study(source, made[0].profile, plan.lags)
-    rebound = [rebinding(each, processes=plan.processes) for each in _settings(source, made[-1], plan.searched, plan)]
+    published = [machine for machine in made if machine.kind is MachineKind.PUBLISHED]
+    rebound = [
+        rebinding(setting, processes=plan.processes)
+        for machine in published  # only there do the costs of an NPU's graph mode mean anything
+        for setting in _settings(source, machine, plan.searched, plan)
+    ]
     return TraceAnswers(
         source,
         tuple(trace.path.name for trace in traces),

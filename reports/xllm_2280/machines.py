@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from simtool.calibrate.fit import REFITS, calibrate
@@ -18,16 +19,28 @@ from simtool.study.runner import Setting
 from simtool.trace.trace import Trace
 from xllm_2280.balance import balanced, host_over_device
 
-#: Host time over device time of a step, by the name of the machine that is given this balance.
-BALANCES = {"device-bound": 0.1, "host-bound": 2.0}
 _CONCURRENCY = 8  # at which the balance is set
 _RESIDUALS = 512  # kept of each cost, so that a profile stays a small file
+
+
+class MachineKind(StrEnum):
+    """Where a machine's costs come from: a recording, that with another balance, or published figures."""
+
+    RECORDED = "recorded"
+    DEVICE_BOUND = "device-bound"
+    HOST_BOUND = "host-bound"
+    PUBLISHED = "published"
+
+
+#: Host time over device time of a step, by the name of the machine that is given this balance.
+BALANCES = {MachineKind.DEVICE_BOUND: 0.1, MachineKind.HOST_BOUND: 2.0}
 
 
 @dataclass(frozen=True)
 class Machine:
     """A profile, what it stands for, and host time over device time of a step at concurrency 8."""
 
+    kind: MachineKind
     profile: Profile
     what: str
     balance: float
@@ -42,13 +55,13 @@ def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, creat
     costs = calibrate(traces, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
     measured = with_proxies(costs).each_cost(_cut)
     setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
-    found = [Machine(measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
-    for name, ratio in BALANCES.items():
-        profile = balanced(setting, ratio, f"{name}-sl{sl}")
-        found.append(Machine(profile, profile.provenance.changes[-1], _ratio(setting, profile)))
+    found = [Machine(MachineKind.RECORDED, measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
+    for kind, ratio in BALANCES.items():
+        profile = balanced(setting, ratio, f"{kind}-sl{sl}")
+        found.append(Machine(kind, profile, profile.provenance.changes[-1], _ratio(setting, profile)))
     if figures is not None:
         profile = constructed_profile(figures, created)
-        found.append(Machine(profile, profile.device_name, _ratio(setting, profile)))
+        found.append(Machine(MachineKind.PUBLISHED, profile, profile.device_name, _ratio(setting, profile)))
     return found
 
 

@@ -27,18 +27,19 @@ class Beyond:
 
 @dataclass(frozen=True)
 class Caveats:
-    """sentences: about the source and its outcomes. changes: what-ifs and proxies among the costs, and what-if
-    losses of acceptance.
+    """sentences: about the source and its outcomes. proxies: ops priced at a similar op's cost. changes: what-ifs
+    among the costs, and what-if losses of acceptance.
     """
 
     sentences: tuple[str, ...] = ()
     beyond: tuple[Beyond, ...] = ()
     changes: tuple[str, ...] = ()
+    proxies: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Return the warnings, a sentence each."""
         priced = [f"priced beyond the calibrated sizes: {'; '.join(map(str, self.beyond))}"] if self.beyond else []
-        return [*self.sentences, *priced, *(f"what-if: {change}" for change in self.changes)]
+        return [*self.sentences, *self.proxies, *priced, *(f"what-if: {change}" for change in self.changes)]
 
 
 def farthest(found: Iterable[Beyond]) -> tuple[Beyond, ...]:
@@ -58,5 +59,11 @@ def merged(many: Iterable[Caveats]) -> Caveats:
     """
     each = list(many)
     sentences = dict.fromkeys(sentence for one in each for sentence in one.sentences)
+    proxies = dict.fromkeys(proxy for one in each for proxy in one.proxies)
     shared = [change for change in (each[0].changes if each else ()) if all(change in one.changes for one in each)]
-    return Caveats(tuple(sentences), farthest(beyond for one in each for beyond in one.beyond), tuple(shared))
+    return Caveats(
+        sentences=tuple(sentences),
+        beyond=farthest(beyond for one in each for beyond in one.beyond),
+        changes=tuple(shared),
+        proxies=tuple(proxies),
+    )

@@ -85,9 +85,10 @@ def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
         **{name: pl.concat([each[name] for each in frames]) for name in ("steps", "rows", "events")},
     }
     caveats = Caveats(
-        (*_sentences(source, planner), *profile.provenance.proxies_of(scenario.placement)),
-        costs.extrapolated,
-        (*profile.provenance.changes, *scenario.what_ifs),
+        sentences=tuple(_sentences(source, planner)),
+        beyond=costs.extrapolated,
+        changes=(*profile.provenance.changes, *scenario.what_ifs),
+        proxies=tuple(profile.provenance.proxies_of(scenario.placement)),
     )
     return Replay(_manifest(source, profile, scenario, planner, caveats), tables, caveats)
 

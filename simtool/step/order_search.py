@@ -50,7 +50,16 @@ def legal_orders(lag_steps: int | None, sync: Sequence[str] = ()) -> Orders:
     return Orders(enumerated, tuple(seen.values()))
 
 
-def moves(placement: Placement, op: str) -> list[Placement]:
+@dataclass(frozen=True)
+class Move:
+    """One op at another place of an order. where: in words, such as "before decide"; placement: the order with it."""
+
+    op: str
+    where: str
+    placement: Placement
+
+
+def moves(placement: Placement, op: str) -> list[Move]:
     """Return the placement with the slot of one op at every other place that is legal, named after where that is.
 
     Raises UsageError when the placement does not run the op.
@@ -65,7 +74,7 @@ def moves(placement: Placement, op: str) -> list[Placement]:
         order = (*rest[:place], slot, *rest[place:])
         where = f"before {rest[place]}" if place < places[0] else f"after {rest[place - 1]}"
         if order != placement.order and (moved := _legal(placement, order, f"{op} moved {where}")):
-            found.append(moved)
+            found.append(Move(op, where, moved))
     return found
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
-from simtool.step.order_search import moves
+from simtool.step.order_search import Move, moves
 from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
 
@@ -20,7 +20,7 @@ from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_
 class OpSensitivity:
     """One host op or one piece of device work; gains in ns of the mean full step (negative: lost).
 
-    moved_ns: of the best other legal place of a host op, moved_to: the order with it; None when it has none.
+    moved_ns: of the best other legal place of a host op, moved_to: that place; None when it has none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class OpSensitivity:
     free_ns: float
     halved_ns: float
     moved_ns: float | None = None
-    moved_to: Placement | None = None
+    moved_to: Move | None = None
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,20 @@ class Sensitivity:
     caveats: Caveats = field(default_factory=Caveats)
 
 
-_Job = tuple[Setting, Placement]
-
-
 def sensitivity(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Sensitivity:
     """Replay the placement once for each change of one cost, and once for each legal move of one op."""
     parts = list(_parts(placement))
     cost_jobs = [
         (_changed(setting, f"{lane}.{name}", value), placement) for name, lane in parts for value in ("0", "x0.5")
     ]
-    move_jobs = [(setting, moved) for name, lane in parts if lane == "host" for moved in moves(placement, name)]
+    tried = [move for name, lane in parts if lane == "host" for move in moves(placement, name)]
+    move_jobs = [(setting, move.placement) for move in tried]
     cells = run_cells([(setting, placement), *cost_jobs, *move_jobs], processes=processes, progress=progress)
     base_ns, *steps_ns = [mean(found, _step_ns) for found in cells]
     gains = [base_ns - step_ns for step_ns in steps_ns]
-    moved = _best_moves(placement, move_jobs, gains[len(cost_jobs) :])
+    best = _best_moves(tried, gains[len(cost_jobs) :])
     bars = [
-        _of_part(name, lane, gains[2 * i], gains[2 * i + 1], moved.get(name) if lane == "host" else None)
+        _of_part(name, lane, gains[2 * i], gains[2 * i + 1], best.get(name) if lane == "host" else None)
         for i, (name, lane) in enumerate(parts)
     ]
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
@@ -82,25 +80,20 @@ def _parts(placement: Placement) -> Iterator[tuple[str, str]]:
     yield from ((work, "device") for work in dict.fromkeys(work.name for op in ops for work in op.works))
 
 
-def _of_part(
-    name: str, lane: str, free_ns: float, halved_ns: float, move: tuple[float, Placement] | None
-) -> OpSensitivity:
-    gain_ns, order = move or (None, None)
-    return OpSensitivity(name=name, lane=lane, free_ns=free_ns, halved_ns=halved_ns, moved_ns=gain_ns, moved_to=order)
+def _of_part(name: str, lane: str, free_ns: float, halved_ns: float, best: tuple[float, Move] | None) -> OpSensitivity:
+    gain_ns, move = best or (None, None)
+    return OpSensitivity(name=name, lane=lane, free_ns=free_ns, halved_ns=halved_ns, moved_ns=gain_ns, moved_to=move)
 
 
 def _changed(setting: Setting, name: str, value: str) -> Setting:
     return replace(setting, profile=with_change(setting.profile, f"{name}={value}"))
 
 
-def _best_moves(
-    placement: Placement, jobs: Sequence[_Job], gains: Sequence[float]
-) -> dict[str, tuple[float, Placement]]:
-    best: dict[str, tuple[float, Placement]] = {}
-    for (_, moved), gain in zip(jobs, gains, strict=True):
-        op = moved.name.removeprefix(f"{placement.name}, ").split(" ")[0]
-        if op not in best or gain > best[op][0]:
-            best[op] = (gain, moved)
+def _best_moves(tried: Sequence[Move], gains: Sequence[float]) -> dict[str, tuple[float, Move]]:
+    best: dict[str, tuple[float, Move]] = {}
+    for move, gain in zip(tried, gains, strict=True):
+        if move.op not in best or gain > best[move.op][0]:
+            best[move.op] = (gain, move)
     return best
 
 

@@ -55,14 +55,9 @@ def staleness_study(
     caveats = merged(replayed.caveats for replayed in replays.values())
     if controller.predictor != profile.predictor:
         caveats = replace(caveats, changes=())
-    caveats = _of_tokens(caveats, profile)
+    # what bears on tokens: not how ops are priced. What changed the profile may have changed its predictor.
+    caveats = replace(caveats, beyond=(), proxies=())
     return StalenessStudy(tuple(staleness_by_lag(traces)), alike, caveats)
-
-
-def _of_tokens(caveats: Caveats, profile: Profile) -> Caveats:
-    """What bears on tokens: not how ops are priced. What changed the profile may have changed its predictor."""
-    prices = set(profile.provenance.proxies.values())
-    return Caveats(tuple(each for each in caveats.sentences if each not in prices), changes=caveats.changes)
 
 
 def _visited(source: Trace, replayed: Trace) -> Trace:

@@ -13,7 +13,7 @@ from simtool.report.terminal.tables import TextTable, laid_out, table
 from tests.synthetic import make_trace
 
 ARMS = ("static", "this-step", "lag", "lag-overlap", "lag-overlap-index")
-MEASURES = ("steady tok/s", "whole-run tok/s", "TPOT mean", "accept rate", "step", "device idle/step")
+MEASURES = ("steady tok/s", "whole-run tok/s", "TPOT mean", "acceptance rate", "step", "device idle/step")
 FEW_ROWS = table(
     "a run",
     ("bundle", "placement", *MEASURES),

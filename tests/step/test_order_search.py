@@ -52,7 +52,7 @@ def test_built_ins_keep_their_names():
 
 
 def test_moves_of_one_op():
-    places = [str(slot) for moved in moves(BUILT_IN["lag-overlap"], "decide") for slot in moved.order[2:5]]
+    places = [str(slot) for moved in moves(BUILT_IN["lag-overlap"], "decide") for slot in moved.placement.order[2:5]]
     assert places == ["build_query", "decide", "launch_draft", "build_query", "launch_draft", "decide"]
     assert moves(BUILT_IN["static"], "schedule") == []
     with pytest.raises(UsageError, match="static does not run 'decide'"):

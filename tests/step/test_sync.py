@@ -98,9 +98,9 @@ def test_a_sync_changes_neither_order_nor_what_is_legal(name):
     assert plain.sync == ()
     assert list(map(str, plain.order)) == list(map(str, placement.order))
     for op in ("build_dense", "launch_verify"):
-        names = [[str(slot) for slot in moved.order] for moved in moves(placement, op)]
-        assert names == [[str(slot) for slot in moved.order] for moved in moves(plain, op)]
-        assert all(moved.sync == placement.sync or set(moved.sync) == set(placement.sync)
+        names = [[str(slot) for slot in moved.placement.order] for moved in moves(placement, op)]
+        assert names == [[str(slot) for slot in moved.placement.order] for moved in moves(plain, op)]
+        assert all(moved.placement.sync == placement.sync or set(moved.placement.sync) == set(placement.sync)
                    for moved in moves(placement, op))  # fmt: skip
 
 

@@ -75,12 +75,13 @@ def test_search_says_first_what_makes_the_gain(tmp_path):
 def test_a_move_names_the_op_that_it_passes(tmp_path):
     placement = BUILT_IN["lag-overlap"]
     for moved in moves(placement, "decide"):
-        names = [str(slot).split("|")[0] for slot in moved.order]
-        where, other = moved.name.partition(" moved ")[2].split(" ")
+        names = [str(slot).split("|")[0] for slot in moved.placement.order]
+        where, other = moved.where.split(" ")
         step = {"before": 1, "after": -1}[where]
         assert names[names.index("decide") + step] == other.split("|")[0]
     bars = {bar.name: bar for bar in sensitivity(setting(tmp_path), placement, processes=1).bars}
-    assert bars["decide"].moved_to.name.startswith("lag-overlap, decide moved after launch_")
+    assert bars["decide"].moved_to.op == "decide"
+    assert bars["decide"].moved_to.where.startswith("after launch_")
     assert "loop_gap" not in bars
 
 

@@ -9,6 +9,7 @@ from simtool.stats.interval import Interval
 from simtool.units import format_ns
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.claims import Chain, Fill, Hoist, fill_cost, hoist_cost, overlap_chain
+from xllm_2280.machines import MachineKind
 from xllm_2280.page.markdown import microseconds, table
 from xllm_2280.regions import Region
 
@@ -95,7 +96,7 @@ def _verdict_c(found: Sequence[Chain]) -> str:
 
 def _beside_the_probe(answers: Sequence[TraceAnswers], found: Sequence[Chain]) -> str:
     """What the pull request's probe moved out of run_validate, and what that is worth on a machine of its figures."""
-    constructed = {m.profile.name for each in answers for m in each.machines if m.profile.provenance.sources}
+    constructed = {m.profile.name for each in answers for m in each.machines if m.kind is MachineKind.PUBLISHED}
     there = [each for each in found if each.region.profile in constructed and each.region.concurrency == _PROBED]
     if not there:
         return ""

@@ -9,6 +9,7 @@ from statistics import median
 from simtool.study.runner import caveats_of
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.arms import ARMS
+from xllm_2280.machines import MachineKind
 from xllm_2280.page import claims, losses, staleness, winners
 from xllm_2280.page.markdown import command, table
 
@@ -18,8 +19,8 @@ _IN_PLACE = "docs/placements/lag-in-place.toml"
 def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
     """Return the page as Markdown; rebuilt_by: the command that makes it."""
     first = answers[0]
-    trace, machine = first.source.path, f"models/profiles/{first.machines[-2].profile.name}.json"
-    at = f"{trace} --profile {machine} --waves {first.plan.waves}"
+    trace = first.source.path
+    at = f"{trace} --profile {_profile(first, MachineKind.HOST_BOUND)} --waves {first.plan.waves}"
     grid = ",".join(map(str, first.plan.concurrencies))
     arms = " ".join(f"--policy {_policy(arm.name)}" for arm in ARMS)
     swept = command(
@@ -70,25 +71,32 @@ def document(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         (
             "Lag beyond one",
             f"{_HONEST}\n\n{staleness.lag_beyond_one(answers)}",
-            command(
-                f"simtool lags {trace} --profile models/profiles/{first.machines[0].profile.name}.json --lag 1,2,3"
-            ),
+            command(f"simtool lags {trace} --profile {_profile(first, MachineKind.RECORDED)} --lag 1,2,3"),
         ),
-        (
-            "NPU graph mode: rebinding the target's lengths",
-            staleness.rebinding(answers),
-            command(
-                f"simtool sweep {trace} --profile models/profiles/{first.machines[-1].profile.name}.json "
-                f"--waves {first.plan.waves} \\",
-                f"    --concurrency {first.plan.searched[-1]} --policy {_IN_PLACE} "
-                + " ".join(f"--set {change}" for change in first.rebound[-1].changes),
-            ),
-        ),
+        *_rebinding(answers),
     ]
     body = "\n".join(f"## {title}\n\n{text}\n{how}" for title, text, how in sections)
     caveats = f"{_SHORT_HEAD}\n\n{short}\n\n## How, and what it rests on"
     warned = f"## What the replays warn of\n\n{_caveats(answers)}"
     return f"{_TITLE}\n\n{caveats}\n\n{_method(answers, rebuilt_by)}\n{body}\n{warned}"
+
+
+def _profile(answers: TraceAnswers, kind: MachineKind) -> str:
+    return f"models/profiles/{answers.machine(kind).profile.name}.json"
+
+
+def _rebinding(answers: Sequence[TraceAnswers]) -> list[tuple[str, str, str]]:
+    """The section about NPU graphs; none without a machine of published NPU figures to price them on."""
+    first = answers[0]
+    if not first.rebound:
+        return []
+    how = command(
+        f"simtool sweep {first.source.path} --profile {_profile(first, MachineKind.PUBLISHED)} "
+        f"--waves {first.plan.waves} \\",
+        f"    --concurrency {first.plan.searched[-1]} --policy {_IN_PLACE} "
+        + " ".join(f"--set {change}" for change in first.rebound[-1].changes),
+    )
+    return [("NPU graph mode: rebinding the target's lengths", staleness.rebinding(answers), how)]
 
 
 _TITLE = "# Answers to the pull request's questions"

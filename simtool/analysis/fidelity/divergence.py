@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -31,7 +32,20 @@ def different_rows(live: Trace, replayed: Trace) -> pl.DataFrame:
     return pl.concat(only).sort("step", "request_id", "origin")
 
 
-def first_divergence(live: Trace, replayed: Trace) -> Judgement | None:
+@dataclass(frozen=True)
+class Divergence:
+    """Where a live run first differs from its replay. found: what either holds there, and why; tie: see Judgement."""
+
+    run: str
+    step: int
+    found: str
+    tie: bool
+
+    def __str__(self) -> str:
+        return f"{self.run} diverges from its replay in step {self.step}: {self.found}"
+
+
+def first_divergence(live: Trace, replayed: Trace) -> Divergence | None:
     """Say where a run and its replay first diverge, and what either holds there; None where all is alike.
 
     Rows differ in what they count, outputs in their tokens; whichever is first may explain the rest. A replay's tokens
@@ -43,7 +57,7 @@ def first_divergence(live: Trace, replayed: Trace) -> Judgement | None:
     if tokens is not None and (step is None or tokens[0] < step):
         why = judge_target(live, replayed, tokens[1])
         found = f"{tokens[1].request_id} goes on with another token: {why}"
-        return Judgement(f"{live.path.name} diverges from its replay in step {tokens[0]}: {found}", why.tie)
+        return Divergence(live.path.name, tokens[0], found, why.tie)
     if step is None:
         return None
     shown, why = _explain(live, replayed, rows.filter(pl.col("step") == step), apart)
@@ -52,7 +66,7 @@ def first_divergence(live: Trace, replayed: Trace) -> Judgement | None:
         f"{row['prefix_len']} offered accepted"
         for row in shown.head(2).iter_rows(named=True)
     ]
-    return Judgement(f"{live.path.name} diverges from its replay in step {step}: {'; '.join(sides)}; {why}", why.tie)
+    return Divergence(live.path.name, step, f"{'; '.join(sides)}; {why}", why.tie)
 
 
 def diverging_tokens(one: Trace, other: Trace) -> list[Choice]:

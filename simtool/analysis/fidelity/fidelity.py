@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import combinations
 
 from simtool.analysis.comparison.headline import BASELINE, HEADLINE, Metric
 from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad, foreign_load
-from simtool.analysis.fidelity.divergence import first_divergence, mismatches
+from simtool.analysis.fidelity.divergence import Divergence, first_divergence, mismatches
 from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.errors import UsageError
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
-from simtool.trace.rounding_ties import Judgement
 from simtool.trace.trace import Trace
 
 #: What is judged: name, unit ("ns" durations, "" counts and shares), and how it is read off a summary.
@@ -114,13 +113,13 @@ class Fidelity:
     mismatches: int
     judged: tuple[Judged, ...]
     pairs: tuple[JudgedPair, ...]
-    first_differences: tuple[Judgement, ...] = ()
+    first_differences: tuple[Divergence, ...] = ()
     load: ForeignLoad = NO_LOAD
 
     @property
     def faults(self) -> list[str]:
         """The first differences that rounding does not explain."""
-        return [difference.text for difference in self.first_differences if not difference.tie]
+        return [str(difference) for difference in self.first_differences if not difference.tie]
 
     def errors(self, measure: str) -> list[float]:
         """Return the signed relative errors of one measure, an arm each."""
@@ -131,7 +130,11 @@ class Fidelity:
         judged, pairs = [each.to_dict() for each in self.judged], [each.to_dict() for each in self.pairs]
         counts = {"repetitions": self.repetitions, "rows": self.rows, "mismatches": self.mismatches}
         counts |= {"trustworthy": self.load.trustworthy}
-        return {**counts, "first_differences": list(map(str, self.first_differences)), "judged": judged, "pairs": pairs}
+        told = {
+            "first_differences": list(map(str, self.first_differences)),
+            "divergences": [asdict(each) for each in self.first_differences],
+        }
+        return {**counts, **told, "judged": judged, "pairs": pairs}
 
 
 def judge(

@@ -11,20 +11,12 @@ from simtool.units import format_ns
 
 @dataclass(frozen=True)
 class Number:
-    """One column. pattern: a format of plain numbers; None: the value is a duration in ns."""
+    """One column. key: its name in JSON documents. pattern: a format of plain numbers; None: a duration in ns."""
 
     name: str
+    key: str
     get: Callable[[Summary], float | None]
     pattern: str | None = None
-
-    @property
-    def key(self) -> str:
-        """The name in JSON documents: durations end in _ns."""
-        unit = "" if self.pattern else "_ns"
-        return (
-            self.name.replace(" tok/s", "_tokens_per_s").replace("/", "_per_").replace(" ", "_").replace("-", "_")
-            + unit
-        )
 
     def text(self, *runs: Summary) -> str:
         """Return the value, or its mean over runs, as people read it; a dash where a run has none."""
@@ -39,22 +31,22 @@ class Number:
 
 
 NUMBERS = (
-    Number("steady tok/s", lambda s: s.steady_tokens_per_s, ",.0f"),
-    Number("whole-run tok/s", lambda s: s.tokens_per_s, ",.0f"),
-    Number("TPOT mean", lambda s: s.tpot.mean_ns),
-    Number("TPOT p50", lambda s: s.tpot.p50_ns if s.tpot.count else None),
-    Number("TPOT p99", lambda s: s.tpot.p99_ns if s.tpot.count else None),
-    Number("accept rate", lambda s: s.acceptance_rate, ".3f"),
-    Number("accept length", lambda s: s.acceptance_length, ".2f"),
-    Number("step", lambda s: s.step.mean_ns),
-    Number("device idle/step", lambda s: s.device_idle_per_step_ns),
-    Number("host exposed/step", lambda s: s.exposed_per_step_ns),
+    Number("steady tok/s", "steady_tokens_per_s", lambda s: s.steady_tokens_per_s, ",.0f"),
+    Number("whole-run tok/s", "whole_run_tokens_per_s", lambda s: s.tokens_per_s, ",.0f"),
+    Number("TPOT mean", "TPOT_mean_ns", lambda s: s.tpot.mean_ns),
+    Number("TPOT p50", "TPOT_p50_ns", lambda s: s.tpot.p50_ns if s.tpot.count else None),
+    Number("TPOT p99", "TPOT_p99_ns", lambda s: s.tpot.p99_ns if s.tpot.count else None),
+    Number("acceptance rate", "accept_rate", lambda s: s.acceptance_rate, ".3f"),
+    Number("acceptance length", "accept_length", lambda s: s.acceptance_length, ".2f"),
+    Number("step", "step_ns", lambda s: s.step.mean_ns),
+    Number("device idle/step", "device_idle_per_step_ns", lambda s: s.device_idle_per_step_ns),
+    Number("host exposed/step", "host_exposed_per_step_ns", lambda s: s.exposed_per_step_ns),
 )
 
 #: What requests wait for. Only where they arrive over time: in a closed loop all but the first few queue by design.
 WAITS = (
-    Number("queued p50", lambda s: s.queued.p50_ns if s.queued.count else None),
-    Number("queued p99", lambda s: s.queued.p99_ns if s.queued.count else None),
-    Number("TTFT p50", lambda s: s.ttft.p50_ns if s.ttft.count else None),
-    Number("TTFT p99", lambda s: s.ttft.p99_ns if s.ttft.count else None),
+    Number("queued p50", "queued_p50_ns", lambda s: s.queued.p50_ns if s.queued.count else None),
+    Number("queued p99", "queued_p99_ns", lambda s: s.queued.p99_ns if s.queued.count else None),
+    Number("TTFT p50", "TTFT_p50_ns", lambda s: s.ttft.p50_ns if s.ttft.count else None),
+    Number("TTFT p99", "TTFT_p99_ns", lambda s: s.ttft.p99_ns if s.ttft.count else None),
 )

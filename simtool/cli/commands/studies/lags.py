@@ -72,8 +72,8 @@ def _print(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> N
     heads = (
         "prompts",
         "lag",
-        "accept length",
-        "accept rate",
+        "acceptance length",
+        "acceptance rate",
         "not fresh",
         "lost",
         "95 % interval",

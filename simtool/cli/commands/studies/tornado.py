@@ -72,9 +72,7 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
             format_ns(bar.free_ns),
             format_ns(bar.halved_ns),
             "-" if bar.moved_ns is None else format_ns(bar.moved_ns),
-            ""
-            if bar.moved_to is None or bar.moved_ns is None or bar.moved_ns <= 0
-            else bar.moved_to.name.split(" moved ")[-1],
+            "" if bar.moved_to is None or bar.moved_ns is None or bar.moved_ns <= 0 else bar.moved_to.where,
         )
         for bar in found.bars
     ]
@@ -87,7 +85,7 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
 
 
 def _as_json(bar: OpSensitivity) -> dict[str, object]:
-    moved = bar.moved_to.to_dict() if bar.moved_to else None
+    moved = bar.moved_to.placement.to_dict() if bar.moved_to else None
     return {
         "name": bar.name,
         "lane": bar.lane,
