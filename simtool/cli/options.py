@@ -22,6 +22,9 @@ from simtool.units import TimeUnit
 FINDING = 1
 BAD_USE = 2
 
+VerboseFlag = Annotated[
+    bool, typer.Option("--verbose", help="Also list every cost that was priced beyond the calibrated sizes.")
+]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that is already there.")]
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]

@@ -21,6 +21,11 @@ class Beyond:
         """How far outside it is, in the feature's unit."""
         return max(self.low - self.value, self.value - self.high)
 
+    @property
+    def times(self) -> float:
+        """How many times beyond the calibrated sizes it is: 4 at 32 where 8 was the most, or the least, at 2."""
+        return self.value / self.high if self.value > self.high and self.high > 0 else self.low / max(self.value, 1.0)
+
     def __str__(self) -> str:
         return f"{self.name} at {self.value:g} {self.feature} (calibrated {self.low:g} to {self.high:g})"
 
@@ -36,8 +41,32 @@ class Caveats:
     changes: tuple[str, ...] = ()
     proxies: tuple[str, ...] = ()
 
+    @property
+    def extrapolated(self) -> str:
+        """How far costs were priced beyond the calibrated sizes and the way to mend it, in a line; "" if none was."""
+        if not self.beyond:
+            return ""
+        batches = [each for each in self.beyond if each.feature == "batch"]
+        worst = max(batches or self.beyond, key=lambda each: each.times)
+        above = worst.value > worst.high
+        edge, size = ("largest", worst.high) if above else ("smallest", worst.low)
+        feature = worst.feature.replace("_", " ")
+        what = feature if batches else f"{worst.name} at {feature}"
+        times = f"{worst.times:.1f} times".replace(".0 ", " ") if worst.times >= 1.05 else "just"
+        mend = f"record at concurrency {worst.value:g}" if batches else "record at such sizes"
+        ops = len({each.name for each in self.beyond})
+        return (
+            f"extrapolated: {what} {worst.value:g} is {times} beyond the {edge} calibrated ({size:g}); {ops} ops; "
+            f"{mend} and calibrate on that to mend it"
+        )
+
+    def short(self) -> list[str]:
+        """Return the warnings for a terminal: as `lines`, but for one line about all that was extrapolated."""
+        priced = [self.extrapolated] if self.beyond else []
+        return [*self.sentences, *priced, *(f"what-if: {change}" for change in self.changes)]
+
     def lines(self) -> list[str]:
-        """Return the warnings, a sentence each."""
+        """Return the warnings in full, a sentence each."""
         priced = [f"priced beyond the calibrated sizes: {'; '.join(map(str, self.beyond))}"] if self.beyond else []
         return [*self.sentences, *self.proxies, *priced, *(f"what-if: {change}" for change in self.changes)]
 

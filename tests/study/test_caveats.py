@@ -25,6 +25,17 @@ def test_merged_keeps_the_farthest_and_what_all_share():
     assert merged([]).lines() == []
 
 
+def test_one_line_says_how_far_costs_were_extrapolated():
+    batch, rows = Beyond("decide", "batch", 32, 1, 8), Beyond("target", "validate_rows", 40, 1, 8)
+    assert Caveats(beyond=(rows, batch)).short() == [
+        "extrapolated: batch 32 is 4 times beyond the largest calibrated (8); 2 ops; record at concurrency 32 and "
+        "calibrate on that to mend it"
+    ]
+    (kv,) = Caveats(beyond=(Beyond("draft", "draft_kv", 50, 60, 90),)).short()
+    assert kv.startswith("extrapolated: draft at draft kv 50 is 1.2 times beyond the smallest calibrated (60); 1 ops;")
+    assert Caveats(("cut",), (), ("a",)).short() == ["cut", "what-if: a"]
+
+
 @pytest.fixture
 def narrow(recorded, tmp_path):
     """A profile calibrated on batches of one, so that two at once are beyond it."""
@@ -48,12 +59,15 @@ def narrow(recorded, tmp_path):
 def test_studies_warn_in_the_words_of_a_replay(recorded, narrow, capsys, tmp_path, command):
     here = (recorded / "lag", "--profile", narrow, "--set", "finish=2us")
     capsys.readouterr()
-    assert run([str(part) for part in ("replay", *here, "--policy", "lag-overlap")]) == 0
+    assert run([str(part) for part in ("replay", *here, "--policy", "lag-overlap", "--verbose")]) == 0
     printed = capsys.readouterr().err.splitlines()
     (beyond,) = (line.partition(": lag-overlap: ")[2] for line in printed if "priced beyond" in line)
     name, *options = (str(tmp_path / "s.csv") if part == "OUT" else part for part in command)
     changed = ("--set", "finish=2us") if name in ("sweep", "tornado") else ()
-    assert run([name, str(recorded / "lag"), "--profile", str(narrow), *changed, *options, "--jobs", "1"]) == 0
+    assert (
+        run([name, str(recorded / "lag"), "--profile", str(narrow), *changed, *options, "--jobs", "1", "--verbose"])
+        == 0
+    )
     warned = "\n".join(line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: "))
     assert "priced beyond the calibrated sizes: " in warned
     assert all(part in warned for part in beyond.removeprefix("priced beyond the calibrated sizes: ").split("; "))
@@ -77,3 +91,11 @@ def test_intervals_say_what_they_cover(recorded, capsys, tmp_path):
     assert both["gain_low"] <= both["gain"] <= both["gain_high"]
     assert run(["sweep", *map(str, costs(recorded)), "--seeds", "40", *map(str, out)]) == 2
     assert "expected at most as many seeds, or --noise-only" in capsys.readouterr().err
+
+
+def test_a_terminal_gets_one_line_unless_it_asks_for_all(recorded, narrow, capsys):
+    here = [str(recorded / "lag"), "--profile", str(narrow), "--policy", "static", "--policy", "lag"]
+    assert run(["replay", *here]) == 0
+    (line,) = (line for line in capsys.readouterr().err.splitlines() if "extrapolated" in line)
+    assert line.startswith("warning: extrapolated: batch 2 is 2 times beyond the largest calibrated (1);")
+    assert line.endswith("(--verbose lists them)")

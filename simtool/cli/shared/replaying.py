@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from simtool.errors import ProfileError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
+    from simtool.replay.caveats import Caveats
     from simtool.replay.scenario import Scenario
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
@@ -91,13 +92,16 @@ class Replays:
         details = {**replayed.manifest.details, "command": command_line()}
         replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
         if outputs is None:
-            return line_of(replayed.trace(served.path))
+            return replace(line_of(replayed.trace(served.path)), caveats=replayed.caveats)
         path = outputs.path(scenario.placement, scenario.seed)
-        return line_of(replayed.save(path, force=outputs.force))
+        return replace(line_of(replayed.save(path, force=outputs.force)), caveats=replayed.caveats)
 
 
-def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: bool) -> None:
-    """Print the numbers, then warnings and refusals on standard error; exit 1 when something was refused."""
+def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: bool, verbose: bool = False) -> None:
+    """Print the numbers, then warnings and refusals on standard error; exit 1 when something was refused.
+
+    verbose: list each cost that was extrapolated, not only how far they were.
+    """
     differences = differences_of(lines)
     if any(len(found) > 1 for found in lines.values()):
         print_repeats(lines, differences, json=json)
@@ -107,12 +111,7 @@ def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: b
         print_differences(differences)
     if lines:
         console.note(BETWEEN_STEPS)
-    told: dict[str, list[str]] = {}
-    for name, found in lines.items():
-        for warning in found[0].warnings:
-            told.setdefault(warning, []).append(name)
-    for warning, names in told.items():
-        console.note(f"warning: {', '.join(names)}: {warning}")
+    _warn({name: found[0].caveats for name, found in lines.items() if found[0].caveats}, verbose=verbose)
     for name, found in lines.items():
         if len(found) == 1 and "distributional" in found[0].facts["outcomes"]:
             console.note(f"{name}: one draw of many; --seeds 10 shows how much the draw matters")
@@ -120,3 +119,19 @@ def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: b
         console.note(line)
     if refused:
         raise typer.Exit(FINDING)
+
+
+def _warn(caveats: Mapping[str, Caveats], *, verbose: bool) -> None:
+    """Print each warning once with the placements that it is about; what was extrapolated, for all of them together."""
+    from simtool.replay.caveats import Caveats, farthest
+
+    told: dict[str, list[str]] = {}
+    for name, each in caveats.items():
+        for warning in (each if verbose else replace(each, beyond=())).lines():
+            told.setdefault(warning, []).append(name)
+    for warning, names in told.items():
+        console.note(f"warning: {', '.join(names)}: {warning}")
+    if not verbose:
+        beyond = farthest(part for each in caveats.values() for part in each.beyond)
+        for line in Caveats(beyond=beyond).short():
+            console.note(f"warning: {line} (--verbose lists them)")

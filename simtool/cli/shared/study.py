@@ -164,7 +164,7 @@ def covered(setting: Setting) -> str:
     return f"95 % intervals cover noise only ({count} seeds), not the error of the fit: {why}"
 
 
-def warn(caveats: Caveats, label: str = "") -> None:
-    """Print what replays warn of, in the words of `simtool replay`."""
-    for line in caveats.lines():
+def warn(caveats: Caveats, label: str = "", *, verbose: bool = False) -> None:
+    """Print what replays warn of, in the words of `simtool replay`. verbose: each cost that was extrapolated."""
+    for line in caveats.lines() if verbose else caveats.short():
         console.note(f"warning: {label}{': ' if label else ''}{line}")

@@ -13,20 +13,23 @@ if TYPE_CHECKING:
     from simtool.analysis.comparison.runs import Run
     from simtool.analysis.comparison.verdict import Verdict
     from simtool.analysis.metrics import Summary
+    from simtool.replay.caveats import Caveats
     from simtool.report.terminal.numbers import Number
     from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class TraceLine:
-    """One trace in a table. more: facts for machines. open_loop: its requests arrived over time. run: its steps."""
+    """One trace in a table. more: facts for machines. open_loop: its requests arrived over time. run: its steps.
+    caveats: of a replay made just now.
+    """
 
     facts: Mapping[str, str]
     more: Mapping[str, object]
-    warnings: Sequence[str]
     summary: Summary
     open_loop: bool
     run: Run
+    caveats: Caveats | None = None
 
 
 def print_summaries(traces: Sequence[Trace], *, json: bool) -> None:
@@ -51,7 +54,6 @@ def line_of(trace: Trace) -> TraceLine:
     return TraceLine(
         facts=facts,
         more=more,
-        warnings=manifest.warnings,
         summary=summarise_trace(trace),
         open_loop=arrived_over_time(trace),
         run=run_of(trace),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import FINDING, JsonFlag, OtherModelFlag, Traces, check_distinct
+from simtool.cli.options import FINDING, JsonFlag, OtherModelFlag, Traces, VerboseFlag, check_distinct
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 from simtool.step.placement import PULL_REQUEST_ARMS, Placement
@@ -37,6 +37,7 @@ def advise(
     seeds: Annotated[int, typer.Option(help="Replays of each placement, with noise and refitted costs; 3 or more, for "
                                             "the intervals.")] = 8,
     jobs: study.Jobs = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
 ) -> None:  # fmt: skip
     """Say whether to turn a placement on, by how much that pays, what matters more and what would turn the answer.
@@ -79,7 +80,7 @@ def advise(
         console.emit_json(_document(found, decision, source))
     else:
         _print(found, decision, source, opened, costs, baseline)
-    study.warn(found.caveats)
+    study.warn(found.caveats, verbose=verbose)
     if not decision.told:
         raise typer.Exit(FINDING)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, TimeUnitOption, check_controller
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, TimeUnitOption, VerboseFlag, check_controller
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
 from simtool.cli.shared.replaying import Outputs, Replays, report
@@ -63,6 +63,7 @@ def replay(
                                                        "concurrency.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the replayed traces, one each, named after trace, "
                                                   "placement and seed; default: nothing is written.")] = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
@@ -99,7 +100,7 @@ def replay(
     if arrivals is not None and base.arrivals.kind == "trace":
         _check_spacing(arrivals, source, workload if requests is not None else None)
     replays = Replays(source, costs, base, placements, chosen, workload, lenient=_ALL in policy)
-    report(*replays.run(outputs), json=json)
+    report(*replays.run(outputs), json=json, verbose=verbose)
 
 
 def _seeds(first: int | None, count: int) -> range:

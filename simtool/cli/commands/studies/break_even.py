@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, VerboseFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 from simtool.units import NS_PER_US
@@ -29,6 +29,7 @@ def break_even(
     waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
@@ -60,7 +61,7 @@ def break_even(
         save_figure(draw_break_even(points), figure)
         console.note(f"figure written to {figure}")
     _print(points, lagged.name, study.basis(settings), json=json)
-    study.warn(caveats_of(points))
+    study.warn(caveats_of(points), verbose=verbose)
 
 
 def _print(points: list[BreakEven], name: str, basis: str, *, json: bool) -> None:

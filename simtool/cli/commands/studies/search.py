@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, VerboseFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
@@ -38,6 +38,7 @@ def search(
     save: Annotated[Path | None, typer.Option(help="Folder for the best orders as placement files, which record and "
                                                    "replay take as --policy.")] = None,
     jobs: study.Jobs = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
@@ -65,7 +66,7 @@ def search(
         _save(results, save)
     _print(tried, results, study.basis(settings), json=json)
     for result in results:
-        study.warn(result.caveats, f"concurrency {result.concurrency}")
+        study.warn(result.caveats, f"concurrency {result.concurrency}", verbose=verbose)
 
 
 def _after(before: int, done: Callable[[int], None]) -> Callable[[int], None]:

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simtool.analysis.comparison.headline import baseline_of
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_controller, check_distinct, check_output
+from simtool.cli.options import (
+    ForceFlag,
+    JsonFlag,
+    OtherModelFlag,
+    VerboseFlag,
+    check_controller,
+    check_distinct,
+    check_output,
+)
 from simtool.cli.shared import console, study
 from simtool.step.placement import PULL_REQUEST_ARMS
 
@@ -38,6 +46,7 @@ def sweep(
                                                   "parquet.")] = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
@@ -89,7 +98,7 @@ def sweep(
         console.note(f"figure written to {figure}")
     _print(gains, f"gain: over {baseline}; {study.basis(settings)}", json=json)
     for place, caveats in swept.caveats.items():
-        study.warn(caveats, place)
+        study.warn(caveats, place, verbose=verbose)
 
 
 def _print(gains: pl.DataFrame, basis: str, *, json: bool) -> None:

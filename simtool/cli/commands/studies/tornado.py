@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, check_controller, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, VerboseFlag, check_controller, check_output
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def tornado(
     waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
@@ -53,7 +54,7 @@ def tornado(
         save_figure(draw_sensitivity(found), figure)
         console.note(f"figure written to {figure}")
     _print(found, study.basis([setting]), json=json)
-    study.warn(found.caveats)
+    study.warn(found.caveats, verbose=verbose)
 
 
 def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
