@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.replay.outcomes import Outcomes
-from simtool.replay.step_program import StepProgram
+from simtool.replay.outcomes.outcomes import Outcomes
+from simtool.replay.prices.step_program import StepProgram
 from simtool.trace.frames import conform
 from simtool.trace.schema import TABLES
 
@@ -94,7 +94,7 @@ class Framer:
                 "batch": _int32(steps.batch),
                 "validate_rows": _int32(steps.validate_rows),
                 "pruned": pruned[steps.program],
-                "placement": pl.repeat(self._placement, count, dtype=pl.String, eager=True),
+                "placement": pl.Series([self._placement]).new_from_index(0, count),
                 "graph_bucket": _nullable(_int32(steps.graph_bucket), steps.graph_bucket > 0),
             }
         )
@@ -155,4 +155,5 @@ def _int32(values: _Wholes) -> NDArray[np.int32]:
 
 
 def _nullable(values: NDArray[np.int32] | _Wholes, there: NDArray[np.bool_]) -> pl.Series:
-    return pl.select(pl.when(pl.Series(there)).then(pl.Series(values))).to_series()
+    series = pl.Series(values)
+    return series if there.all() else series.scatter(np.flatnonzero(~there), None)

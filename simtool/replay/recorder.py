@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simtool.replay.columns import EventColumns, RowColumns, StepColumns, Stretch
-from simtool.replay.step_planner import StepPlan
-from simtool.replay.step_program import StepProgram
+from simtool.replay.prices.step_program import StepProgram
+from simtool.replay.step_planner import DecodeRows, StepPlan
 
 #: Takes a stretch that is done.
 Sink = Callable[[Stretch], None]
@@ -71,13 +72,14 @@ class ReplayRecorder:
 
 
 class _Stretch:
-    """A stretch under way: columns that only grow."""
+    """A stretch under way: columns that only grow, those of the steps side by side, rows as they were planned."""
 
     def __init__(self, first_step: int, first_flow: int) -> None:
         self.first_step, self.first_flow = first_step, first_flow
         self.steps, self.flows = 0, first_flow
-        self._steps = [array("q") for _ in StepColumns.__dataclass_fields__]
-        self._rows = [array("q") for _ in RowColumns.__dataclass_fields__]
+        self._steps = array("q")
+        self._rows: list[DecodeRows] = []
+        self._row_steps: list[int] = []
         self._events = [array("q") for _ in EventColumns.__dataclass_fields__]
 
     @property
@@ -85,28 +87,35 @@ class _Stretch:
         return self.first_step + self.steps
 
     def add(self, program: int, plan: StepPlan, times: StepTimes, span_ns: tuple[int, int]) -> None:
-        start_ns, end_ns = span_ns
-        step = (program, start_ns, end_ns, plan.batch, plan.validate_rows, plan.graph_bucket or 0)
-        for column, value in zip(self._steps, step, strict=True):
-            column.append(value)
-        events = (times.start_ns, times.end_ns, times.wait_start_ns, times.wait_end_ns)
-        for column, values in zip(self._events, events, strict=True):
-            column.extend(values)
+        self._steps.extend((program, *span_ns, plan.batch, plan.validate_rows, plan.graph_bucket or 0))
+        starts, ends, wait_starts, wait_ends = self._events
+        starts.extend(times.start_ns)
+        ends.extend(times.end_ns)
+        wait_starts.extend(times.wait_start_ns)
+        wait_ends.extend(times.wait_end_ns)
         if plan.rows is not None:
-            steps = [self.next_step] * plan.batch
-            for column, values in zip(self._rows, (steps, *plan.rows.columns()), strict=True):
-                column.extend(values)
+            self._rows.append(plan.rows)
+            self._row_steps.append(self.next_step)
         self.steps += 1
 
     def stretch(self) -> Stretch:
+        steps = _array(self._steps).reshape(self.steps, len(StepColumns.__dataclass_fields__))
         return Stretch(
             first_step=self.first_step,
             first_flow=self.first_flow,
-            steps=StepColumns(*_arrays(self._steps)),
-            events=EventColumns(*_arrays(self._events)),
-            rows=RowColumns(*_arrays(self._rows)),
+            steps=StepColumns(*np.ascontiguousarray(steps.T)),
+            events=EventColumns(*map(_array, self._events)),
+            rows=self._row_columns(),
         )
 
+    def _row_columns(self) -> RowColumns:
+        batches = [len(rows.place) for rows in self._rows]
+        columns = {
+            name: np.fromiter(chain.from_iterable(getattr(rows, name) for rows in self._rows), np.int64, sum(batches))
+            for name in DecodeRows.__dataclass_fields__
+        }
+        return RowColumns(step=np.repeat(self._row_steps, batches), **columns)
 
-def _arrays(columns: Iterable[array[int]]) -> list[NDArray[np.int64]]:
-    return [np.frombuffer(column, np.int64) for column in columns]
+
+def _array(column: array[int]) -> NDArray[np.int64]:
+    return np.frombuffer(column, np.int64)

@@ -14,8 +14,8 @@ from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache
 from simtool.replay.caveats import Caveats
 from simtool.replay.columns import Framer, Stretch
-from simtool.replay.cost_sampler import CostSampler
-from simtool.replay.outcomes import find_outcomes
+from simtool.replay.outcomes.outcomes import find_outcomes
+from simtool.replay.prices.cost_sampler import CostSampler
 from simtool.replay.recorder import ReplayRecorder
 from simtool.replay.scenario import Scenario
 from simtool.replay.simulator import Simulator

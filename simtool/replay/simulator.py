@@ -17,10 +17,10 @@ from typing import Any
 
 import simpy
 
-from simtool.replay.cost_sampler import CostSampler, PricedStep
+from simtool.replay.prices.cost_sampler import CostSampler, PricedStep
+from simtool.replay.prices.step_program import WaitEntry, WorkEntry
 from simtool.replay.recorder import ReplayRecorder, StepTimes
 from simtool.replay.step_planner import StepPlanner
-from simtool.replay.step_program import WaitEntry, WorkEntry
 from simtool.step.idle_effects import LastWait, LastWork
 
 _Process = Generator[simpy.Event, Any, None]
@@ -56,66 +56,69 @@ class Simulator:
 
     def _step(self, step: _Step) -> _Process:
         """Let the ops pass on the host in order: each busy, then for an op that blocks waiting and busy again."""
-        priced, times, idle = step.priced, step.times, self._last_wait.doublings
+        ns, times, idle = step.priced.ns, step.times, self._last_wait.doublings
         for op in step.program.ops:
             times.start_ns[op.event] = self._now_ns
-            pre_ns = priced.grown(op.pre, idle) if op.pre_grows else priced.ns[op.pre]
-            self._launch(step, op.works, pre_ns)
+            pre_ns = step.priced.grown(op.pre, idle) if op.pre_grows else ns[op.pre]
+            if op.works:
+                self._launch(step, op.works, pre_ns)
             self._now_ns += pre_ns
             if op.wait:
                 yield from self._wait(step, op.wait)
                 idle = self._last_wait.doublings
             times.end_ns[op.event] = self._now_ns
         for event in step.program.last_works:
-            yield from self._until_done(step, event)
+            if not times.done[event]:
+                yield self._told(step, event)
 
     def _launch(self, step: _Step, works: Sequence[WorkEntry], busy_ns: int) -> None:
         """Queue device work of an op that is busy for so long from now on."""
+        ns, now_ns, executors = step.priced.ns, self._now_ns, self._executors
         for work in works:
-            ready_ns = self._now_ns + max(0, busy_ns + step.priced.ns[work.offset])
-            self._executors[work.executor].queue.append((step, work, ready_ns))
+            launch_ns = busy_ns + ns[work.offset]
+            ready_ns = now_ns + launch_ns if launch_ns > 0 else now_ns
+            executors[work.executor].queue.append((step, work, ready_ns))
 
     def _wait(self, step: _Step, wait: WaitEntry) -> _Process:
         """Wait for work and learn of its end, then be busy again; the clock catches up with the host."""
-        wait_start_ns = self._now_ns
+        ns, times, start_ns = step.priced.ns, step.times, self._now_ns
+        done_ns = 0
         for event in wait.events:
-            yield from self._until_done(step, event)
-        done_ns = max(step.times.end_ns[event] for event in wait.events)
-        self._now_ns = max(wait_start_ns, done_ns + step.priced.ns[wait.wake])
-        yield self._env.timeout(self._now_ns - self._env.now)
-        step.times.wait_start_ns.append(wait_start_ns)
-        step.times.wait_end_ns.append(self._now_ns)
-        self._last_wait.waited_ns = self._now_ns - wait_start_ns
-        self._launch(step, wait.works, step.priced.ns[wait.post])
-        self._now_ns += step.priced.ns[wait.post]
+            if not times.done[event]:
+                yield self._told(step, event)
+            done_ns = max(done_ns, times.end_ns[event])
+        self._now_ns = end_ns = max(start_ns, done_ns + ns[wait.wake])
+        yield self._env.timeout(end_ns - self._env.now)
+        times.wait_start_ns.append(start_ns)
+        times.wait_end_ns.append(end_ns)
+        self._last_wait.waited_ns = end_ns - start_ns
+        if wait.works:
+            self._launch(step, wait.works, ns[wait.post])
+        self._now_ns += ns[wait.post]
 
-    def _until_done(self, step: _Step, event: int) -> _Process:
+    def _told(self, step: _Step, event: int) -> simpy.Event:
+        """Hand over what was launched, and return what happens once the times of that work are known."""
         for executor in self._executors.values():
             executor.wake()
-        if not step.times.done[event]:
-            yield step.when_done(event)
+        return step.when_done(event)
 
 
 class _Step:
     """A step under way, and who waits for which of its work."""
 
-    __slots__ = ("_awaited", "_env", "priced", "program", "times")
+    __slots__ = ("_env", "awaited", "priced", "program", "times")
 
     def __init__(self, env: simpy.Environment, priced: PricedStep) -> None:
         self.priced, self.program = priced, priced.program
         self.times = StepTimes(len(priced.program.events))
+        self.awaited: dict[int, simpy.Event] = {}
         self._env = env
-        self._awaited: dict[int, simpy.Event] = {}
 
     def when_done(self, event: int) -> simpy.Event:
-        """Return what happens once the times of that work are known."""
-        return self._awaited.setdefault(event, self._env.event())
-
-    def finish(self, event: int, start_ns: int, end_ns: int) -> None:
-        """Tell the times of work."""
-        self.times.start_ns[event], self.times.end_ns[event], self.times.done[event] = start_ns, end_ns, True
-        if event in self._awaited:
-            self._awaited[event].succeed()
+        """Return what happens once the times of work that is under way are known."""
+        if event not in self.awaited:
+            self.awaited[event] = self._env.event()
+        return self.awaited[event]
 
 
 class _Executor:
@@ -128,7 +131,7 @@ class _Executor:
 
     def wake(self) -> None:
         """End its wait for a launch, if there was one."""
-        if self.queue and self._launch is not None:
+        if self._launch is not None and self.queue:
             self._launch.succeed()
             self._launch = None
 
@@ -140,14 +143,15 @@ class _Executor:
                 self._launch = self._env.event()
                 yield self._launch
             step, work, ready_ns = self.queue.popleft()
-            inputs_ns = last.end_ns
+            ns, grown, times, inputs_ns = step.priced.ns, step.priced.grown, step.times, last.end_ns
             for event in work.after:
-                if not step.times.done[event]:
+                if not times.done[event]:
                     yield step.when_done(event)
-                inputs_ns = max(inputs_ns, step.times.end_ns[event])
-            ns, grown = step.priced.ns, step.priced.grown
+                inputs_ns = max(inputs_ns, times.end_ns[event])
             queue_ns = grown(work.queue, last.doublings_behind()) if work.queue_grows else ns[work.queue]
             start_ns = max(ready_ns, inputs_ns + queue_ns)
             run_ns = grown(work.duration, last.doublings_at(start_ns)) if work.duration_grows else ns[work.duration]
             last.start_ns, last.end_ns = start_ns, start_ns + run_ns
-            step.finish(work.event, start_ns, last.end_ns)
+            times.start_ns[work.event], times.end_ns[work.event], times.done[work.event] = start_ns, last.end_ns, True
+            if work.event in step.awaited:
+                step.awaited[work.event].succeed()

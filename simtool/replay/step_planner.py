@@ -6,14 +6,14 @@ recorded placement are the recorded steps.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor
 
 from simtool.replay.keyed_rng import uniform
-from simtool.replay.outcomes import Outcomes
+from simtool.replay.outcomes.outcomes import Outcomes
 from simtool.replay.scenario import Scenario
+from simtool.replay.seats import Seats
 from simtool.step.controller import decide_paths
 from simtool.step.cost_features import DecodeShape, prefill_sizes
 from simtool.step.graph_buckets import GraphBuckets
@@ -36,10 +36,6 @@ class DecodeRows:
     accepted: list[int]
     emitted: list[int]
     fresh: list[bool]
-
-    def columns(self) -> tuple[list[int], ...]:
-        """Return the columns in the order above."""
-        return self.request, self.slot, self.place, self.prefix_len, self.accepted, self.emitted, self.fresh  # type: ignore[return-value]  # flags are whole numbers
 
 
 @dataclass(slots=True)
@@ -72,21 +68,6 @@ class Block:
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
 
-@dataclass(slots=True)
-class _Seat:
-    """A running sequence. request: index. base: of its anchors' places. end: the place past its last anchor.
-
-    seen: places of its last outcomes, as many as the lag is long.
-    """
-
-    running: ActiveRequest
-    request: int
-    base: int
-    end: int
-    place: int
-    seen: deque[int]
-
-
 class StepPlanner:
     """Plans steps from the scheduler, the outcomes and the placement.
 
@@ -102,7 +83,7 @@ class StepPlanner:
         self._stale_loss = scenario.stale_loss if scenario.placement.lag_steps else 0.0
         self._match_run = outcomes.match_run.data
         self._index = {request.request_id: i for i, request in enumerate(outcomes.requests)}
-        self._seats: list[_Seat] = []
+        self._seats = Seats()
 
     @property
     def substituted_share(self) -> float:
@@ -122,23 +103,20 @@ class StepPlanner:
     def commit(self, plan: StepPlan) -> None:
         """Give each sequence its tokens, and retire those that have them all."""
         if plan.rows is None:
-            for seat in self._seats[-plan.batch :]:
-                seat.running.output_tokens = 1
+            for active in self._seats.active[-plan.batch :]:
+                active.output_tokens = 1
         else:
-            for seat, emitted in zip(self._seats, plan.rows.emitted, strict=True):
-                seat.running.output_tokens += emitted
-                seat.place += emitted
+            self._seats.advance(plan.rows.emitted)
         if plan.finished:
-            done = set(plan.finished)
-            for seat in self._seats:
-                if seat.request in done:
-                    self.scheduler.retire(seat.running)
-            self._seats = [seat for seat in self._seats if seat.request not in done]
+            for active in self._seats.leave(plan.finished):
+                self.scheduler.retire(active)
 
     def _prefill(self, admitted: list[ActiveRequest]) -> StepPlan:
-        seats = [self._seat(running) for running in admitted]
-        self._seats = [*self._seats, *seats]
-        prompts = [running.request.prompt_tokens for running in admitted]
+        requests = [self._index[active.request.request_id] for active in admitted]
+        for active, request in zip(admitted, requests, strict=True):
+            base = int(self.outcomes.base[request])
+            self._seats.join(active, request, base, int(self.outcomes.visits[request]), self._lag or 0)
+        prompts = [active.request.prompt_tokens for active in admitted]
         return StepPlan(
             kind="prefill",
             ops=PREFILL_ORDER,
@@ -146,41 +124,35 @@ class StepPlanner:
             key=(admitted[0].request.request_id, prompts[0]),
             batch=len(admitted),
             validate_rows=sum(prompts),
-            admitted=[seat.request for seat in seats],
-            finished=[seat.request for seat in seats if seat.place == seat.end],
+            admitted=requests,
+            finished=[request for request in requests if not self.outcomes.visits[request]],
         )
-
-    def _seat(self, running: ActiveRequest) -> _Seat:
-        request = self._index[running.request.request_id]
-        base = int(self.outcomes.base[request])
-        place = base + running.request.prompt_tokens
-        end = place + int(self.outcomes.visits[request])
-        return _Seat(running, request, base, end, place, deque(maxlen=self._lag or 0))
 
     def _decode(self) -> StepPlan:
         seats, drafts = self._seats, self._block.drafts
-        places = [seat.place for seat in seats]
-        anchors = [seat.place - seat.base for seat in seats]
+        places = seats.place
+        anchors = [place - base for place, base in zip(places, seats.base, strict=True)]
         self._look_up(places)
         prefixes, fresh = self._decide(places, anchors)
-        accepted = [min(p, self._match_run[at]) for p, at in zip(prefixes, places, strict=True)]
+        accepted = [min(p, self._match_run[place]) for p, place in zip(prefixes, places, strict=True)]
         if self._stale_loss:
-            accepted = [self._thinned(*each) for each in zip(accepted, fresh, seats, strict=True)]
-        left = [seat.end - seat.place for seat in seats]
+            accepted = self._thinned(accepted, fresh, anchors)
+        left = [end - place for end, place in zip(seats.end, places, strict=True)]
         emitted = [a + 1 if a < most else most for a, most in zip(accepted, left, strict=True)]
         shape = DecodeShape(drafts, self._block.width, anchors, prefixes, emitted, self._block.graphs)
+        pruned = min(prefixes) < drafts
         return StepPlan(
             kind="decode",
-            ops=self._ops[pruned := min(prefixes) < drafts],
+            ops=self._ops[pruned],
             sizes=shape.sizes(),
-            key=(seats[0].running.request.request_id, anchors[0]),
-            batch=len(seats),
-            validate_rows=sum(prefixes) + len(seats),
+            key=(seats.active[0].request.request_id, anchors[0]),
+            batch=len(places),
+            validate_rows=sum(prefixes) + len(places),
             admitted=[],
-            finished=[seat.request for seat, e, most in zip(seats, emitted, left, strict=True) if e == most],
+            finished=[r for r, e, most in zip(seats.request, emitted, left, strict=True) if e == most],
             rows=DecodeRows(
-                request=[seat.request for seat in seats],
-                slot=[seat.running.slot for seat in seats],
+                request=seats.request,
+                slot=seats.slot,
                 place=places,
                 prefix_len=prefixes,
                 accepted=accepted,
@@ -195,9 +167,9 @@ class StepPlanner:
         """Count the outcomes asked for and those made up for; raises TraceError for one that is not known."""
         self.looked_up += len(places)
         if not self.outcomes.complete:
-            for seat, at in zip(self._seats, places, strict=True):
-                if not self.outcomes.known[at]:
-                    raise self.outcomes.missing(seat.request, at - seat.base)
+            for request, place in zip(self._seats.request, places, strict=True):
+                if not self.outcomes.known[place]:
+                    raise self.outcomes.missing(request, place - int(self.outcomes.base[request]))
         if self.outcomes.any_substituted:
             self.substituted += int(self.outcomes.substituted[places].sum())
 
@@ -206,20 +178,19 @@ class StepPlanner:
         drafts, batch = self._block.drafts, len(places)
         if not self._decides:
             return [drafts] * batch, [False] * batch
-        fresh, read = [True] * batch, places
+        fresh, own, read = [True] * batch, list(range(batch)), places
         if lag := self._lag:
-            seen = [seat.seen for seat in self._seats]
+            seen = self._seats.seen
             fresh = [len(each) == lag for each in seen]
-            read = [each[0] for each in seen if len(each) == lag]
+            own, read = [i for i, each in enumerate(fresh) if each], [each[0] for each in seen if len(each) == lag]
             for each, place in zip(seen, places, strict=True):
                 each.append(place)
-        own = [i for i, each in enumerate(fresh) if each]
         return decide_paths(self.outcomes.paths(read), own, anchors, drafts, self._controller), fresh
 
-    def _thinned(self, accepted: int, fresh: bool, seat: _Seat) -> int:
-        if not fresh:
-            return accepted
-        return thinned(accepted, self._stale_loss, seat.running.request.request_id, seat.place - seat.base)
+    def _thinned(self, accepted: list[int], fresh: list[bool], anchors: list[int]) -> list[int]:
+        names = [active.request.request_id for active in self._seats.active]
+        each = zip(accepted, fresh, names, anchors, strict=True)
+        return [thinned(a, self._stale_loss, name, at) if own else a for a, own, name, at in each]
 
 
 def thinned(accepted: int, loss: float, request_id: str, anchor: int) -> int:

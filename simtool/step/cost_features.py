@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from simtool.step.graph_buckets import GraphBuckets, pick_bucket
 
@@ -48,7 +49,7 @@ class DecodeShape:
     emitted: Sequence[int]
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
-    @property
+    @cached_property
     def graph_bucket(self) -> int | None:
         """Rows of the graph that runs the target forward; None: it runs eagerly."""
         return pick_bucket(self.graphs.target, sum(self.prefix_lens) + len(self.prefix_lens))

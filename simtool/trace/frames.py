@@ -46,8 +46,8 @@ def conform(table: Table, frame: pl.DataFrame, source: str) -> pl.DataFrame:
             raise TraceError(f"{source}: column {name!r} is {frame.schema[name]}; expected {column.dtype}")
         if not column.nullable and (nulls := frame[name].null_count()):
             raise TraceError(f"{source}: column {name!r} has {nulls} nulls; it must have none")
-    absent = [pl.lit(None, dtype=column.dtype).alias(name) for name, column in columns.items() if name not in frame]
-    return frame.with_columns(absent).select(list(columns))
+    there = set(frame.columns)
+    return pl.DataFrame([frame[name] if name in there else _nulls(columns[name], len(frame)) for name in columns])
 
 
 def sort_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
@@ -73,6 +73,10 @@ def read_frame(table: Table, path: Path) -> pl.DataFrame:
 
 def _by_name(table: Table) -> dict[str, Column]:
     return {column.name: column for column in table.columns}
+
+
+def _nulls(column: Column, rows: int) -> pl.Series:
+    return pl.Series(column.name, dtype=column.dtype).extend_constant(None, rows)
 
 
 def _refuse_unknown(known: Mapping[str, Column], names: Iterable[str], source: str) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from simtool.errors import ProfileError
 from simtool.profile.cost import Cost
 from simtool.replay.caveats import Beyond
-from simtool.replay.step_program import Price, StepProgram
+from simtool.replay.prices.step_program import Price, StepProgram
 from simtool.step.cost_features import DECODE_FEATURES, PREFILL_FEATURES
 from simtool.step.idle_effects import IDLE_FEATURES
 
@@ -47,7 +47,9 @@ class PriceList:
 
     def sums(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return slope x size summed over the terms that do not depend on the past: [prices]. sizes: [sizes]."""
-        total: NDArray[np.float64] = np.add.reduce(sizes[self.sizes] * self.slopes, axis=0)
+        terms = np.take(sizes, self.sizes)
+        terms *= self.slopes
+        total: NDArray[np.float64] = np.add.reduce(terms, axis=0)  # row after row, so in the cost's own order
         return total
 
     def noise(self, luck: float, place: int) -> NDArray[np.int64]:
@@ -64,7 +66,8 @@ class PriceList:
         exact = self.intercept + sums
         if noise is not None:
             exact += noise
-        whole: list[int] = np.maximum(np.rint(exact), self.floor).astype(np.int64).tolist()
+        np.maximum(np.rint(exact, out=exact), self.floor, out=exact)
+        whole: list[int] = exact.astype(np.int64).tolist()
         return whole
 
     def outside(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Iterator[Beyond]:

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.errors import TraceError
-from simtool.replay.blocks import Blocks, Found, read_blocks
+from simtool.replay.outcomes.blocks import Blocks, Found, read_blocks
+from simtool.replay.outcomes.substitutes import Known, stand_ins
 from simtool.replay.scenario import OutcomeMode
-from simtool.replay.substitutes import Known, stand_ins
 from simtool.step.scheduler import Request
 from simtool.trace.trace import Trace
 

@@ -9,7 +9,7 @@ they drew. One draw picks the same point of the recording for every op: a slow s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +17,24 @@ from numpy.typing import NDArray
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Beyond, farthest
 from simtool.replay.keyed_rng import uniform
-from simtool.replay.price_list import PriceList
+from simtool.replay.prices.price_list import PriceList
+from simtool.replay.prices.step_program import GAP, compile_step
 from simtool.replay.scenario import NoiseMode
-from simtool.replay.step_program import GAP, StepProgram, compile_step
 from simtool.step.ops import Op
 
 _BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecutive ones of the recording
+_REMEMBERED = 4096  # steps whose sizes are kept before only their extremes are
 
 
 class PricedStep:
-    """One step's prices. ns: whole, by the program's places; those that grow with the past are told by `grown`."""
+    """One step's prices. ns: whole, by the program's places; those that grow with idle time are told by `grown`."""
 
-    __slots__ = ("_idle_slope", "_intercept", "_noise", "_sums", "ns", "program")
+    __slots__ = ("_intercept", "_noise", "_slope", "_sums", "ns", "program")
 
     def __init__(self, stock: _Stock, sums: NDArray[np.float64], noise: NDArray[np.int64] | None) -> None:
-        self.program = stock.prices.program
+        self.program = stock.program
         self.ns = stock.prices.rounded(sums, noise)
-        self._intercept, self._idle_slope, self._sums = stock.intercept, stock.idle_slope, sums.tolist()
+        self._intercept, self._slope, self._sums = stock.intercept, stock.idle_slope, sums.tolist()
         self._noise = stock.no_noise if noise is None else noise.tolist()
 
     @property
@@ -43,8 +44,9 @@ class PricedStep:
 
     def grown(self, place: int, idle: float) -> int:
         """Return a price that grows with what ran just before; idle: that feature's value."""
-        line: float = self._intercept[place] + (self._sums[place] + self._idle_slope[place] * idle)
-        return max(0, round(line + self._noise[place]))
+        line: float = self._intercept[place] + (self._sums[place] + self._slope[place] * idle)
+        ns = round(line + self._noise[place])
+        return ns if ns > 0 else 0
 
 
 class CostSampler:
@@ -66,17 +68,12 @@ class CostSampler:
         if stock is None:
             program = compile_step(kind, ops, self.profile, pruned=pruned)
             stock = self._stocks[kind, pruned] = _Stock(PriceList(program, self.profile.name))
-        return PricedStep(stock, stock.sums(np.array(sizes, np.float64)), self._noise(stock, key))
-
-    @property
-    def programs(self) -> list[StepProgram]:
-        """The kinds of step that were priced, in order of their first."""
-        return [stock.prices.program for stock in self._stocks.values()]
+        return PricedStep(stock, stock.sums(sizes), self._noise(stock, key))
 
     @property
     def extrapolated(self) -> tuple[Beyond, ...]:
         """What was priced outside the calibrated sizes, each at the size farthest out."""
-        return farthest(beyond for stock in self._stocks.values() for beyond in stock.prices.outside(*stock.extremes))
+        return farthest(beyond for stock in self._stocks.values() for beyond in stock.beyond())
 
     def _noise(self, stock: _Stock, key: tuple[str, int]) -> NDArray[np.int64] | None:
         if not self._noisy:
@@ -90,14 +87,26 @@ class _Stock:
     """A price list at hand: as lists what is looked up one by one, and the sizes that were priced so far."""
 
     def __init__(self, prices: PriceList) -> None:
-        self.prices = prices
+        self.prices, self.program = prices, prices.program
         self.intercept: list[float] = prices.intercept.tolist()
         self.idle_slope: list[float] = prices.idle_slope.tolist()
         self.no_noise = [0] * len(self.intercept)
-        self.extremes = np.full(len(prices.features), np.inf), np.full(len(prices.features), -np.inf)
+        self._extremes = np.full(len(prices.features), np.inf), np.full(len(prices.features), -np.inf)
+        self._priced: list[Sequence[float]] = []
 
-    def sums(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        low, high = self.extremes
-        np.minimum(low, sizes, out=low)
-        np.maximum(high, sizes, out=high)
-        return self.prices.sums(sizes)
+    def sums(self, sizes: Sequence[float]) -> NDArray[np.float64]:
+        self._priced.append(sizes)
+        if len(self._priced) == _REMEMBERED:
+            self._forget()
+        return self.prices.sums(np.array(sizes, np.float64))
+
+    def beyond(self) -> Iterator[Beyond]:
+        self._forget()
+        return self.prices.outside(*self._extremes)
+
+    def _forget(self) -> None:
+        """Keep only the smallest and the largest of the sizes."""
+        if self._priced:
+            sizes, (low, high) = np.array(self._priced, np.float64), self._extremes
+            self._extremes = np.minimum(low, sizes.min(axis=0)), np.maximum(high, sizes.max(axis=0))
+            self._priced.clear()
