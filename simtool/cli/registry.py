@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -17,29 +18,56 @@ from simtool.files.writing import expanded
 if TYPE_CHECKING:
     from typer._click import Command
 
-#: Command name -> "module:function", in the order that `simtool --help` lists them. A command's module imports
-#: heavy packages (polars, plotly, torch, simpy) inside its functions, so that --help stays quick.
+
+@dataclass(frozen=True)
+class Listed:
+    """A command: "module:function", and its line in `simtool --help`, which 62 characters fit into."""
+
+    target: str
+    help: str
+
+
+#: Command name -> where it is and what it does, in the order of `simtool --help`. A command's module imports heavy
+#: packages (polars, plotly, torch, simpy) inside its functions, so that --help stays quick.
 COMMANDS = {
-    "record": "simtool.cli.commands.traces.record:record",
-    "import": "simtool.cli.commands.traces.import_:import_",
-    "inspect": "simtool.cli.commands.traces.inspect:inspect",
-    "fill": "simtool.cli.commands.traces.fill:fill",
-    "advise": "simtool.cli.commands.replays.advise:advise",
-    "validate": "simtool.cli.commands.replays.validate:validate",
-    "compare": "simtool.cli.commands.replays.compare:compare",
-    "calibrate": "simtool.cli.commands.replays.calibrate:calibrate",
-    "profile": "simtool.cli.commands.replays.profile:profile",
-    "replay": "simtool.cli.commands.replays.replay:replay",
-    "sweep": "simtool.cli.commands.studies.sweep:sweep",
-    "search": "simtool.cli.commands.studies.search:search",
-    "tornado": "simtool.cli.commands.studies.tornado:tornado",
-    "break-even": "simtool.cli.commands.studies.break_even:break_even",
-    "lags": "simtool.cli.commands.studies.lags:lags",
-    "answers": "xllm_2280.command:answers",
-    "report": "simtool.cli.commands.replays.report:report",
-    "export": "simtool.cli.commands.traces.export:export",
-    "placements": "simtool.cli.commands.studies.placements:placements",
-    "doctor": "simtool.cli.commands.traces.doctor:doctor",
+    "record": Listed("simtool.cli.commands.traces.record:record", "Run the models live and write a trace"),
+    "import": Listed(
+        "simtool.cli.commands.traces.import_:import_", "Turn a profiler's output or a request trace into a trace"
+    ),
+    "inspect": Listed("simtool.cli.commands.traces.inspect:inspect", "Show what a trace holds and check it"),
+    "fill": Listed(
+        "simtool.cli.commands.traces.fill:fill", "Add the drafter's outcome at every position of a recording"
+    ),
+    "advise": Listed("simtool.cli.commands.replays.advise:advise", "Say which placement to turn on, and what it gains"),
+    "validate": Listed(
+        "simtool.cli.commands.replays.validate:validate", "Compare the replay's predictions with live measurements"
+    ),
+    "compare": Listed(
+        "simtool.cli.commands.replays.compare:compare", "Compare traces: which is faster, by how much, how sure"
+    ),
+    "calibrate": Listed(
+        "simtool.cli.commands.replays.calibrate:calibrate", "Fit what every op costs and write a profile"
+    ),
+    "profile": Listed("simtool.cli.commands.replays.profile:profile", "Make a profile from published figures"),
+    "replay": Listed("simtool.cli.commands.replays.replay:replay", "Replay a recording under other placements"),
+    "sweep": Listed("simtool.cli.commands.studies.sweep:sweep", "Replay a grid of placements, concurrencies and seeds"),
+    "search": Listed("simtool.cli.commands.studies.search:search", "Find the best legal order of the host's work"),
+    "tornado": Listed(
+        "simtool.cli.commands.studies.tornado:tornado", "Show what each op is worth: free, halved or moved"
+    ),
+    "break-even": Listed(
+        "simtool.cli.commands.studies.break_even:break_even", "Show how much acceptance an older confidence may cost"
+    ),
+    "lags": Listed("simtool.cli.commands.studies.lags:lags", "Show what an older confidence costs in acceptance"),
+    "answers": Listed("xllm_2280.command:answers", "Answer the questions of xLLM pull request 2280"),
+    "report": Listed(
+        "simtool.cli.commands.replays.report:report", "Write an HTML page with the answer and its figures"
+    ),
+    "export": Listed("simtool.cli.commands.traces.export:export", "Write a trace for Perfetto or another viewer"),
+    "placements": Listed(
+        "simtool.cli.commands.studies.placements:placements", "List the placements, or check one of your own"
+    ),
+    "doctor": Listed("simtool.cli.commands.traces.doctor:doctor", "Check Python, packages and devices"),
 }
 
 
@@ -52,14 +80,14 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Command | None:
         """Import one command and return it. Raises UsageError with the nearest name when there is none."""
-        target = COMMANDS.get(cmd_name)
-        if target is None:
+        listed = COMMANDS.get(cmd_name)
+        if listed is None:
             if ctx.resilient_parsing:  # a word under completion is not a mistake yet
                 return None
             raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
-        module, _, function = target.partition(":")
+        module, _, function = listed.target.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name)(_at_home(getattr(import_module(module), function)))
+        single.command(cmd_name, short_help=listed.help)(_at_home(getattr(import_module(module), function)))
         return typer.main.get_command(single)
 
 

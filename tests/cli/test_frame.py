@@ -7,7 +7,7 @@ import pytest
 import typer
 
 from simtool.cli.main import run
-from simtool.cli.registry import COMMANDS
+from simtool.cli.registry import COMMANDS, Listed
 from simtool.errors import UsageError
 
 _HEAVY = ("torch", "polars", "plotly", "simpy", "scipy")
@@ -15,7 +15,7 @@ _HEAVY = ("torch", "polars", "plotly", "simpy", "scipy")
 
 def _register(monkeypatch: pytest.MonkeyPatch, command: object) -> None:
     monkeypatch.setattr(sys.modules[__name__], "probe", command, raising=False)
-    monkeypatch.setitem(COMMANDS, "probe", f"{__name__}:probe")
+    monkeypatch.setitem(COMMANDS, "probe", Listed(f"{__name__}:probe", "A probe"))
 
 
 def test_help_lists_every_command_and_imports_nothing_heavy():
@@ -27,6 +27,14 @@ def test_help_lists_every_command_and_imports_nothing_heavy():
     assert "HEAVY [] 0" in result.stdout
     for name in COMMANDS:
         assert name in result.stdout
+
+
+def test_help_cuts_no_line_off_at_80_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for name, listed in COMMANDS.items():
+        assert any(line.split() == [name, *listed.help.split()] for line in lines)
 
 
 @pytest.mark.parametrize(
