@@ -23,10 +23,10 @@ import torch
 from safetensors.torch import save_file
 
 from simtool.engine.devices.open import open_device
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.models.draft import DraftConfig, DraftModel
 from simtool.engine.models.target import TargetConfig, TargetModel
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.stats.student import mean_interval
 from simtool.step.controller import ControllerSettings, LinearPredictor

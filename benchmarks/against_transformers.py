@@ -30,9 +30,9 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from simtool.engine.devices.open import open_device
 from simtool.engine.devices.protocol import WorkTiming
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.prompts.files import stdlib_prompts
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.predictor import live_predictor
 from simtool.engine.serving.recorder import Recorder, StepFacts

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from simtool.analysis.fidelity.fidelity import speed_of
 from simtool.analysis.metrics import Summary, summarise_trace
-from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.models.shipped import choose_models
 from simtool.engine.prompts.source import PromptSource
+from simtool.engine.runner.spec import SamplingConfig
 from simtool.engine.serving.opening import SessionSettings, open_session
 from simtool.engine.serving.predictor import controller_settings
 from simtool.engine.serving.session import RunPlan

@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from simtool.engine.devices.protocol import WorkTiming
-from simtool.engine.devices.spec import RunnerSpec, SamplingConfig
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_target
 from simtool.engine.outcomes.reference import DenseSequence
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.runner import Runner, load_runner
 from simtool.engine.runner.sampling import probabilities
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.runner.spec import RunnerSpec, SamplingConfig
 from simtool.engine.serving.recorder import Recorder, StepFacts
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor

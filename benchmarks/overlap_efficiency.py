@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from simtool.engine.devices.open import DEVICE_NAMES, open_device
 from simtool.engine.devices.protocol import Device
-from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.stats.student import ratio_interval
 from simtool.units import NS_PER_MS

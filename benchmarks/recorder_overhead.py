@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from simtool.engine.devices.open import DEVICE_NAMES, open_device
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.prompts.files import stdlib_prompts
-from simtool.engine.serving.engine import Prompt, RunResult
+from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.runner.spec import RunnerSpec
+from simtool.engine.serving.engine import RunResult
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.recorder import Recorder
 from simtool.engine.serving.session import DeviceShare, RunPlan, Session

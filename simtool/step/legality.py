@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import Protocol
 
 from simtool.errors import PlacementError
 from simtool.step.ops import CATALOGUE, Op
-
-if TYPE_CHECKING:
-    from simtool.step.placement import Placement
+from simtool.step.slot import Slot
 
 _ONCE = (
     "schedule",
@@ -28,7 +27,21 @@ _MAX_LAG_STEPS = 8
 REBINDS = {"rebind_draft": "launch_draft", "rebind_target": "launch_target"}
 
 
-def check(placement: Placement) -> None:
+class Ordered(Protocol):
+    """What is judged of a placement."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def order(self) -> tuple[Slot, ...]: ...  # noqa: D102
+    @property
+    def lag_steps(self) -> int | None: ...  # noqa: D102
+    @property
+    def decides(self) -> bool: ...  # noqa: D102
+    def ops(self, *, pruned: bool) -> Iterator[Op]: ...  # noqa: D102
+
+
+def check(placement: Ordered) -> None:
     """Raise PlacementError when the order breaks a data dependency or lacks an op, with the name of what is missing."""
     lag = placement.lag_steps
     if lag is not None and not 0 <= lag <= _MAX_LAG_STEPS:
@@ -42,7 +55,7 @@ def check(placement: Placement) -> None:
             raise PlacementError(f"{placement.name}: {slot} depends on the prune, so 'decide' must come before it")
 
 
-def _check_order(placement: Placement, pruned: bool) -> None:
+def _check_order(placement: Ordered, pruned: bool) -> None:
     ops = list(placement.ops(pruned=pruned))
     _check_members(placement, [op.name for op in ops], "pruned" if pruned else "full-width")
     given = _check_data(placement, ops)
@@ -50,7 +63,7 @@ def _check_order(placement: Placement, pruned: bool) -> None:
         raise PlacementError(f"{placement.name}: a pruned step verifies without 'build_varlen'; add it after 'decide'")
 
 
-def _check_members(placement: Placement, names: list[str], kind: str) -> None:
+def _check_members(placement: Ordered, names: list[str], kind: str) -> None:
     """Every op that a step cannot do without, none twice, and rebinds before their launches."""
     required = list(_ONCE)
     if placement.decides:
@@ -77,7 +90,7 @@ def _check_members(placement: Placement, names: list[str], kind: str) -> None:
             raise PlacementError(f"{placement.name}: {rebind!r} comes after {launch!r}; the graph would run unbound")
 
 
-def _check_data(placement: Placement, ops: list[Op]) -> set[str]:
+def _check_data(placement: Ordered, ops: list[Op]) -> set[str]:
     """Needs come before their readers, and nothing that was read is replaced; returns all that is given."""
     given: set[str] = set()
     readers: dict[str, str] = {}
@@ -94,7 +107,7 @@ def _check_data(placement: Placement, ops: list[Op]) -> set[str]:
     return given
 
 
-def _missing(placement: Placement, op: Op, need: str, names: list[str]) -> str:
+def _missing(placement: Ordered, op: Op, need: str, names: list[str]) -> str:
     givers = [giver.name for giver in CATALOGUE.values() if need in giver.gives]
     later = [giver for giver in givers if giver in names]
     where = f"{later[0]!r} gives it, but only later" if later else f"add {' or '.join(map(repr, givers))} before it"

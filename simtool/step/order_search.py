@@ -12,7 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from simtool.errors import PlacementError, UsageError
-from simtool.step.placement import BUILT_IN, Placement, Slot, parse_placement, with_sync
+from simtool.step.placement import (
+    BUILT_IN,
+    Placement,
+    parse_placement,
+    with_sync,
+)
+from simtool.step.slot import Slot
 
 _HEAD = ("schedule", "read_states")
 _DRAFT = ("build_query", "launch_draft", "launch_sample")

@@ -15,44 +15,11 @@ from types import MappingProxyType
 from simtool.errors import PlacementError, did_you_mean
 from simtool.files.writing import expanded
 from simtool.step.legality import REBINDS, check
-from simtool.step.ops import CATALOGUE, Op, syncing
+from simtool.step.ops import CATALOGUE, Op
+from simtool.step.slot import NOTHING, Slot
 
-_NOTHING = "-"
 _KEYS = ("name", "order", "lag_steps", "sync")
 _REBINDS_SUFFIX = "+rebind"
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One place in the order: the op of a pruned step and the op of a full-width step (either may be absent)."""
-
-    pruned: Op | None
-    full: Op | None
-
-    def pick(self, *, pruned: bool) -> Op | None:
-        """Return the op to run here, or None when this kind of step has nothing to do."""
-        return self.pruned if pruned else self.full
-
-    def __str__(self) -> str:
-        pruned, full = (op.name if op else _NOTHING for op in (self.pruned, self.full))
-        return pruned if pruned == full else f"{pruned}|{full}"
-
-    @property
-    def sync(self) -> tuple[str, ...]:
-        """Which of its ops sync, as `Placement.sync` says it."""
-        pruned, full = (op.name if op and op.syncs else _NOTHING for op in (self.pruned, self.full))
-        if pruned == full:
-            return () if pruned == _NOTHING else (pruned,)
-        if "|" in str(self):  # each op runs in one kind of step anyway
-            return tuple(name for name in (pruned, full) if name != _NOTHING)
-        return (f"{pruned}|{full}",)
-
-    def syncing(self, name: str, *, pruned: bool, full: bool) -> Slot:
-        """Return the slot with its op of that name blocking, in pruned or full-width steps or both."""
-        return Slot(
-            syncing(self.pruned) if self.pruned and pruned and self.pruned.name == name else self.pruned,
-            syncing(self.full) if self.full and full and self.full.name == name else self.full,
-        )
 
 
 @dataclass(frozen=True)
@@ -136,9 +103,9 @@ def with_sync(placement: Placement, sync: Iterable[str]) -> Placement:
     order = placement.order
     for text in sync:
         pruned, bar, full = (part.strip() for part in text.partition("|"))
-        name = full if pruned == _NOTHING else pruned
-        in_full = not bar or full != _NOTHING
-        in_pruned = pruned != _NOTHING if placement.decides else in_full
+        name = full if pruned == NOTHING else pruned
+        in_full = not bar or full != NOTHING
+        in_pruned = pruned != NOTHING if placement.decides else in_full
         changed = tuple(slot.syncing(name, pruned=in_pruned, full=in_full) for slot in order)
         if changed == order:
             raise PlacementError(f"{placement.name}: sync names {text!r}, which it never runs so, or names it twice")
@@ -253,7 +220,7 @@ def _slot(name: str, text: str) -> Slot:
 
 def _op(placement: str, text: str) -> Op | None:
     text = text.strip()
-    if text == _NOTHING:
+    if text == NOTHING:
         return None
     if text not in CATALOGUE:
         hint = did_you_mean(text, CATALOGUE)

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
-from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.devices.virtual import TimedDevice, same_durations
+from simtool.engine.runner.spec import SamplingConfig
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import open_trace, replace_table

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.runner.spec import RunnerSpec
 from tests.engine.driving import BLOCK_SIZE, Stream
 
 FOLDER = Path(__file__).parents[1] / "data" / "golden"

@@ -9,12 +9,13 @@ import random
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_target
 from simtool.engine.outcomes.reference import target_only
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.runner import Runner, load_runner
-from simtool.engine.serving.engine import Prompt, RunResult, run
+from simtool.engine.runner.spec import RunnerSpec
+from simtool.engine.serving.engine import RunResult, run
 from simtool.engine.serving.recorder import Recorder
 from simtool.engine.serving.worker import BlockShape, StepState, Worker
 from simtool.step.controller import ControllerSettings

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from simtool.engine.devices.open import open_device
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.controller import ControllerSettings, LinearPredictor

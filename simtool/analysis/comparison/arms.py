@@ -15,7 +15,7 @@ from functools import partial
 import polars as pl
 
 from simtool.analysis.comparison.runs import Run, run_of
-from simtool.analysis.fidelity.divergence import describe_divergence
+from simtool.analysis.divergence import describe_divergence
 from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace
 

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from simtool.analysis.comparison.headline import BASELINE, HEADLINE, Metric
 from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad, foreign_load
-from simtool.analysis.fidelity.divergence import Divergence, first_divergence, mismatches
+from simtool.analysis.divergence import Divergence, first_divergence, mismatches
 from simtool.analysis.metrics import Summary, summarise_trace
 from simtool.errors import UsageError
 from simtool.stats.interval import Interval

@@ -15,8 +15,8 @@ from simtool.step.placement import Placement
 
 if TYPE_CHECKING:
     from simtool.analysis.fidelity.fidelity import Fidelity
+    from simtool.engine.prompts.prompt import Prompt
     from simtool.engine.prompts.source import PromptSource
-    from simtool.engine.serving.engine import Prompt
     from simtool.engine.serving.session import Session
     from simtool.profile.profile import Profile
     from simtool.step.controller import ControllerSettings

@@ -8,22 +8,23 @@ from typing import TYPE_CHECKING
 from simtool.cli.shared import console
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.runs import Run
     from simtool.analysis.comparison.verdict import Verdict
-    from simtool.cli.shared.summary import TraceLine
 
 
-def differences_of(lines: Mapping[str, Sequence[TraceLine]]) -> Verdict | None:
+def differences_of(runs: Mapping[str, Sequence[Run]]) -> Verdict | None:
     """Return every placement against the headline's baseline; None where there is nothing to compare.
 
-    lines: by placement, one a seed.
+    runs: by placement, one a seed.
     """
     from simtool.analysis.comparison.arms import Arm
     from simtool.analysis.comparison.verdict import verdicts
 
-    runs = {name: tuple(line.run for line in found) for name, found in lines.items()}
     if len(runs) < 2 or not all(len(run.tokens) for found in runs.values() for run in found):
         return None
-    arms = [Arm(label=name, placement=name, origin="modeled", runs=found, traces=()) for name, found in runs.items()]
+    arms = [
+        Arm(label=name, placement=name, origin="modeled", runs=tuple(found), traces=()) for name, found in runs.items()
+    ]
     return verdicts(arms)[0]
 
 

@@ -102,7 +102,7 @@ def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: b
 
     verbose: list each cost that was extrapolated, not only how far they were.
     """
-    differences = differences_of(lines)
+    differences = differences_of({name: [line.run for line in found] for name, found in lines.items()})
     if any(len(found) > 1 for found in lines.values()):
         print_repeats(lines, differences, json=json)
     elif lines:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simtool.engine.devices.protocol import Device
-from simtool.engine.devices.spec import RunnerSpec
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import UsageError
 
 DEVICE_NAMES = ("cpu", "cuda", "npu")

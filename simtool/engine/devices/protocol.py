@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from simtool.engine.devices.spec import RunnerInfo
+from simtool.engine.runner.spec import RunnerInfo
 from simtool.errors import DeviceError
 from simtool.step.ops import Lane
 

@@ -22,8 +22,8 @@ from torch import Tensor
 from simtool.engine.devices.clock_sync import Anchor, ClockMap
 from simtool.engine.devices.profiling import TorchProfile
 from simtool.engine.devices.protocol import EXECUTOR_PER_LANE, Event, HostArray, WorkTiming, as_array
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.runner.runner import load_runner
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import DeviceError
 from simtool.step.ops import Lane
 from simtool.units import NS_PER_S

@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 
 from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.models.identity import identity
 from simtool.engine.models.shipped import SHIPPED
 from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
-from simtool.engine.serving.session import identity
 from simtool.errors import UsageError
 from simtool.progress import Say, ShowProgress, unsaid, unshown
 from simtool.trace.checks.sound import open_sound

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from simtool.engine.prompts.chat import ChatTemplate, chat_template
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.prompts.stdlib import heldout_prompts
-from simtool.engine.serving.engine import Prompt
 from simtool.errors import CheckpointError, UsageError
 
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from simtool.engine.models.json_file import read_size
 from simtool.engine.prompts.files import read_prompt_ids, read_text_prompts, stdlib_prompts
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.prompts.prompt import Prompt
 from simtool.errors import UsageError
 
 _PROMPT_TOKENS = (24, 96)

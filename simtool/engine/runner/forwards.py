@@ -8,7 +8,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
 from simtool.engine.models.draft import DraftModel
 from simtool.engine.models.layers import Attend
 from simtool.engine.models.target import TargetModel
@@ -16,6 +15,7 @@ from simtool.engine.runner.attention import Kernels
 from simtool.engine.runner.graphs import BucketedForward, Capture, Outputs, Spare
 from simtool.engine.runner.kv_cache import KVCache
 from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 
 
 class TargetForward:

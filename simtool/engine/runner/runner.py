@@ -24,7 +24,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
 from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.models.draft import DraftModel
 from simtool.engine.models.heads import DraftedBlock, probability_of
@@ -39,6 +38,7 @@ from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu import ops as npu_ops
 from simtool.engine.runner.rows import Rows
 from simtool.engine.runner.sampling import Dice, DraftPicker, Verdict, first_tokens, verify_greedy, verify_sampled
+from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 from simtool.errors import CapacityError, DeviceError, UsageError
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
 

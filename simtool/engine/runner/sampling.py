@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.models.heads import greedy
+from simtool.engine.runner.spec import SamplingConfig
 
 
 class Purpose(IntEnum):

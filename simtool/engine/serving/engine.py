@@ -7,23 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from simtool.engine.devices.protocol import WorkTiming
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.serving.recorder import RequestFacts
 from simtool.engine.serving.worker import StepState, Worker
 from simtool.errors import CapacityError
 from simtool.step.scheduler import Request, Scheduler
 from simtool.units import NS_PER_S
-
-
-@dataclass(frozen=True)
-class Prompt:
-    """One request to serve. key seeds its random numbers; arrival_ns counts from the start of the run."""
-
-    request_id: str
-    prompt_ids: tuple[int, ...]
-    max_new_tokens: int
-    kind: str = "prompt"
-    arrival_ns: int = 0
-    key: int = 0
 
 
 @dataclass

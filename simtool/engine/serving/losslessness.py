@@ -6,7 +6,7 @@ drafts that are judged. A decision on older confidence cannot depend on them. A 
 
 from __future__ import annotations
 
-from simtool.engine.devices.spec import RunnerInfo, SamplingConfig
+from simtool.engine.runner.spec import RunnerInfo, SamplingConfig
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 

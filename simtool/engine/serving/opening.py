@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from simtool.engine.devices.open import open_device
-from simtool.engine.devices.spec import RunnerSpec, SamplingConfig
 from simtool.engine.models.json_file import read_json, read_size
 from simtool.engine.models.shipped import Models, choose_models
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.runner.spec import RunnerSpec, SamplingConfig
 from simtool.engine.serving.session import Session
 from simtool.errors import UsageError
 from simtool.progress import Say, unsaid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,8 +11,15 @@ from pathlib import Path
 from types import TracebackType
 
 from simtool.engine.devices.protocol import Device, WorkTiming
-from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
-from simtool.engine.serving.engine import LiveRun, Prompt, RunResult, queue, run
+from simtool.engine.models.identity import identity
+from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
+from simtool.engine.serving.engine import (
+    LiveRun,
+    RunResult,
+    queue,
+    run,
+)
 from simtool.engine.serving.host_load import MachineMeter
 from simtool.engine.serving.interleave import PausableClock, interleave
 from simtool.engine.serving.recorder import Recorder, TraceRecorder
@@ -273,13 +279,3 @@ def _known(prompt: Prompt, vocab_size: int) -> None:
                 f"request {prompt.request_id}: token id {token} outside 0..{vocab_size - 1}; "
                 "encode with this target's tokenizer"
             )
-
-
-def identity(folder: Path) -> dict[str, str]:
-    """Return a checkpoint folder's name and the sha256 of its weights, as manifests hold them."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        with file.open("rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(block)
-    return {"id": folder.name, "sha256": digest.hexdigest()}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from simtool.analysis.fidelity.divergence import first_divergence, mismatches
+from simtool.analysis.divergence import first_divergence, mismatches
 from simtool.analysis.fidelity.fidelity import judge
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario

@@ -8,7 +8,7 @@ import pytest
 
 from simtool.engine.devices.open import open_device
 from simtool.engine.devices.profiling import TRACE_NAME
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import UsageError
 from simtool.step.placement import BUILT_IN

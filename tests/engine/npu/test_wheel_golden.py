@@ -11,12 +11,12 @@ import random
 import pytest
 import torch
 
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu.attention import NpuKernels, check_head_dim, check_spec
 from simtool.engine.runner.runner import Runner
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import UsageError
 from tests.engine import driving, golden
 from tests.engine.driving import decode, generate, prefill

@@ -7,10 +7,11 @@ import torch
 
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.graphs import Spare, pad_into, padding
 from simtool.engine.runner.rows import Rows
 from simtool.engine.runner.runner import Runner, load_runner
-from simtool.engine.serving.engine import Prompt, run
+from simtool.engine.serving.engine import run
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.engine.serving.worker import BlockShape, Worker
 from simtool.errors import DeviceError, UsageError

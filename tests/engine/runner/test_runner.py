@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.runner.runner import Runner, load_runner
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import CapacityError, DeviceError
 from tests.engine import golden
 from tests.engine.driving import Stream, decode, generate, prefill

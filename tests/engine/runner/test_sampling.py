@@ -6,7 +6,6 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
-from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.runner.runner import load_runner
 from simtool.engine.runner.sampling import (
@@ -21,6 +20,7 @@ from simtool.engine.runner.sampling import (
     verify_greedy,
     verify_sampled,
 )
+from simtool.engine.runner.spec import SamplingConfig
 from simtool.errors import UsageError
 from tests.engine import golden
 from tests.engine.driving import decode, generate, prefill

@@ -2,8 +2,8 @@
 
 from simtool.engine.devices.protocol import WorkTiming
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.runner import load_runner
-from simtool.engine.serving.engine import Prompt
 from simtool.engine.serving.interleave import PausableClock
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor

@@ -14,8 +14,8 @@ import torch
 from scipy.stats import chisquare
 
 from benchmarks.losslessness import Arm, arms, exact_chances, judge, sample
-from simtool.engine.devices.spec import RunnerSpec, SamplingConfig
 from simtool.engine.runner.sampling import Dice, DraftPicker, probabilities, verify_sampled
+from simtool.engine.runner.spec import RunnerSpec, SamplingConfig
 from simtool.engine.serving.losslessness import sampling_bias
 from simtool.step.controller import ControllerSettings, LinearPredictor, prefix_lengths
 from simtool.step.placement import BUILT_IN

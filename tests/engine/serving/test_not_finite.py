@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from simtool.cli.main import run
-from simtool.engine.devices.spec import RunnerSpec, SamplingConfig
 from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_draft, load_target
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.runner import Runner
-from simtool.engine.serving.engine import Prompt
+from simtool.engine.runner.spec import RunnerSpec, SamplingConfig
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.placement import BUILT_IN

@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 import torch
 
-from simtool.engine.devices.spec import SamplingConfig
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
 from simtool.engine.outcomes.reference import DenseSequence, speculative
+from simtool.engine.runner.spec import SamplingConfig
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.controller import ControllerSettings, LinearPredictor

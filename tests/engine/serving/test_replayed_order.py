@@ -2,11 +2,11 @@
 
 import dataclasses
 
-from simtool.analysis.fidelity.divergence import mismatches
+from simtool.analysis.divergence import mismatches
 from simtool.calibrate.fit import calibrate
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
+from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.runner import load_runner
-from simtool.engine.serving.engine import Prompt
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario

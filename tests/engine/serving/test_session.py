@@ -7,8 +7,9 @@ import hashlib
 import pytest
 
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
-from simtool.engine.serving.engine import Prompt
-from simtool.engine.serving.session import RunPlan, Session, identity
+from simtool.engine.models.identity import identity
+from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import TraceError, UsageError
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from simtool.analysis.fidelity.divergence import mismatches
+from simtool.analysis.divergence import mismatches
 from simtool.calibrate.fit import calibrate
 from simtool.engine.devices.cpu.device import CpuDevice
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations

@@ -76,10 +76,10 @@ def validate(
     if report is not None:
         check_output(report, force=force)
     from simtool.cli.shared import campaign
-    from simtool.engine.devices.spec import SamplingConfig
     from simtool.engine.models.shipped import choose_models
     from simtool.engine.outcomes.complete import complete_outcomes
     from simtool.engine.prompts.source import PromptSource, describe_prompts
+    from simtool.engine.runner.spec import SamplingConfig
     from simtool.engine.serving.opening import SessionSettings, open_session
     from simtool.engine.serving.predictor import controller_settings
 

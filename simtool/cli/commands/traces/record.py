@@ -75,9 +75,9 @@ def record(
     profiled = out.with_name(out.name + ".profile")
     if profile:
         check_output(profiled, force=force)
-    from simtool.engine.devices.spec import SamplingConfig
     from simtool.engine.models.shipped import choose_models
     from simtool.engine.prompts.source import PromptSource
+    from simtool.engine.runner.spec import SamplingConfig
     from simtool.engine.serving.record import RecordSettings, record_interleaved
     from simtool.engine.serving.record import record as run
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simtool.engine.devices.spec import RunnerInfo
+from simtool.engine.runner.spec import RunnerInfo
 from simtool.errors import DeviceError
 
 #: How long to look before sleeping. A sleeper takes some hundred microseconds to wake, on a virtual machine; a looker

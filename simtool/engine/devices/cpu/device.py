@@ -36,7 +36,7 @@ from simtool.engine.devices.cpu.channel import (
     Upload,
 )
 from simtool.engine.devices.protocol import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
-from simtool.engine.devices.spec import RunnerInfo, RunnerSpec
+from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 from simtool.errors import DeviceError, SimtoolError
 from simtool.step.ops import Lane
 

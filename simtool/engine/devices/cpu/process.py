@@ -33,8 +33,8 @@ from simtool.engine.devices.cpu.channel import (
     store,
 )
 from simtool.engine.devices.profiling import TorchProfile
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.runner.runner import Runner, load_runner, to_numpy
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import DeviceError
 
 

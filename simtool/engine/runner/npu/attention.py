@@ -10,11 +10,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from simtool.engine.devices.spec import RunnerSpec
 from simtool.engine.models.layers import Attend
 from simtool.engine.runner.kv_cache import KVCache
 from simtool.engine.runner.npu import ops as npu_ops
 from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import UsageError
 
 _KERNEL_DTYPES = ("float16", "bfloat16")

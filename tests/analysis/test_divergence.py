@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from simtool.analysis.comparison.arms import differences
-from simtool.analysis.fidelity.divergence import first_divergence
+from simtool.analysis.divergence import first_divergence
 from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
 from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
 from simtool.engine.runner.runner import load_runner
