@@ -6,17 +6,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+
+import polars as pl
 
 from simtool.calibrate.bootstrap import Resample, resamples
 from simtool.calibrate.idle_effects import shared_slope, told_apart, without
 from simtool.calibrate.observations import Observations, Table
 from simtool.calibrate.predictor import fit_predictor
 from simtool.calibrate.regression import Observation, fit_cost
-from simtool.calibrate.step_events import read_steps
+from simtool.calibrate.step_events import known_events, read_steps
 from simtool.errors import ProfileError
+from simtool.profile.absorbed import with_absorbed
 from simtool.profile.cost import FREE, Cost
 from simtool.profile.models import pooled_models
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
@@ -64,7 +67,7 @@ def calibrate(
         seen.add_run(steps, trace.table("requests")["arrival_ns"], executors)
     fitter = Fitter(resamples([[step.start_ns for step in steps] for steps in runs], refits))
     predictor = fit_predictor(list(traces))
-    return Profile(
+    fitted = Profile(
         name or traces[0].path.name,
         device,
         device_name,
@@ -83,6 +86,7 @@ def calibrate(
         _graphs(traces),
         models,
     )
+    return with_absorbed(fitted) if all(trace.manifest.origin == "imported" for trace in traces) else fitted
 
 
 @dataclass(frozen=True)
@@ -204,12 +208,29 @@ def _describe(trace: Trace) -> dict[str, object]:
     }
 
 
+def _left_out(trace: Trace) -> Iterator[str]:
+    """What of an import has no name of the catalogue, as a share of the device's time in its steps."""
+    events = trace.table("events")
+    others = events.join(known_events(trace), on=events.columns, how="anti", nulls_equal=True)
+    if others.is_empty():
+        return
+    busy, lost = (frame.filter(pl.col("lane") != Lane.HOST.value) for frame in (events, others))
+    length = (pl.col("end_ns") - pl.col("start_ns")).sum()
+    share = lost.select(length).item() / max(busy.select(length).item(), 1)
+    names = ", ".join(others["op"].value_counts().sort("count", "op", descending=[True, False])["op"].head(3))
+    yield (
+        f"{trace.path.name}: {others.height} events are of no op and not priced ({names}, ...), {share:.0%} of the "
+        "device's time"
+    )
+
+
 def _warnings(traces: Sequence[Trace], seen: Observations, *, has_predictor: bool) -> Iterable[str]:
     for trace in traces:
         if not trace.manifest.complete:
             yield f"{trace.path.name}: is incomplete; what was flushed is used"
         if trace.manifest.origin != "live":
             yield f"{trace.path.name}: is {trace.manifest.origin}, not a live recording"
+        yield from _left_out(trace)
     if not has_predictor:
         yield "no validate-time predictor: validate rows never varied; add a trace whose placement prunes"
     if not any(kind == "prefill" for kind, _ in seen.pre):

@@ -78,6 +78,7 @@ class StepRecord:
 def read_steps(trace: Trace) -> list[StepRecord]:
     """Return the trace's steps in order; a step whose sizes are not recorded (cut off by a kill) is left out.
 
+    An import's events of other names are left out: they are another engine's, and have no features.
     Raises TraceError when the trace holds no host ops of the catalogue, as an imported profile may not, device work
     that is not in it, or an op in a kind of step that lacks what it grows with.
     """
@@ -106,7 +107,7 @@ def _check_features(record: StepRecord, source: Path) -> None:
 
 
 def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
-    events = trace.table("events").sort("start_ns")
+    events = known_events(trace).sort("start_ns")
     works: dict[int, list[WorkRecord]] = {}
     device = events.filter(pl.col("lane") != Lane.HOST.value)
     for name, lane, start_ns, end_ns, flow in device.select("op", "lane", "start_ns", "end_ns", "flow").iter_rows():
@@ -124,6 +125,17 @@ def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
         record = OpRecord(op, start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
         steps.setdefault(step, []).append(record)
     return steps
+
+
+def known_events(trace: Trace) -> pl.DataFrame:
+    """Return the events that can be priced: of an import, those of the catalogue's names; else all."""
+    events = trace.table("events")
+    if trace.manifest.origin != "imported":
+        return events
+    is_host = pl.col("lane") == Lane.HOST.value
+    return events.filter(
+        pl.when(is_host).then(pl.col("op").is_in(list(CATALOGUE))).otherwise(pl.col("op").is_in(list(_WORKS)))
+    )
 
 
 def _decode_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from simtool.profile.absorbed import is_free
 from simtool.profile.cost import FREE, Cost, Line
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.profile.scaling import split_fill
@@ -44,6 +45,8 @@ def with_proxies(profile: Profile) -> Profile:
     for each in _PROXIES:
         costs = profile.decode
         if each.op not in costs.host and each.host in costs.host and each.work in costs.device:
+            if is_free(costs, each.host, each.work):
+                continue  # an import's, whose time lies elsewhere
             note = f"{each.op} was not recorded: priced like {each.host}, its device work like {each.work}"
             provenance = replace(profile.provenance, proxies={**profile.provenance.proxies, each.op: note})
             profile = replace(profile, decode=_with(costs, each), provenance=provenance)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from simtool.errors import UsageError, did_you_mean
+from simtool.profile.absorbed import with_op
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.step.idle_effects import IDLE_FEATURES, idle_doublings
@@ -38,7 +39,7 @@ def with_changes(profile: Profile, texts: Sequence[str]) -> Profile:
         if name == _UNSYNC:
             profile = changed
             continue
-        cost = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
+        cost = ("loop", name) if name == "loop_gap" else _resolve(changed, name)
         if cost in earlier and value[0] not in "x+-":
             raise UsageError(f"{text!r} undoes {earlier[cost]!r}; give {name} one time, changes to it after that")
         earlier[cost], profile = text, changed
@@ -60,6 +61,7 @@ def with_change(profile: Profile, text: str) -> Profile:
     if name == _UNSYNC:
         return _pinned(profile, text, value)
     change, rest = _parse(text, value)
+    profile = _with_absent(profile, name, value)
     lane, bare = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
     note = text + _clamped(_costs(profile, lane, bare), text)
     provenance = replace(profile.provenance, changes=(*profile.provenance.changes, note))
@@ -69,6 +71,17 @@ def with_change(profile: Profile, text: str) -> Profile:
     if lane == "host":
         return _each_kind(profile, lambda steps: replace(steps, host=_in_host(steps.host, bare, change, rest)))
     return _each_kind(profile, lambda steps: replace(steps, device=_in_device(steps.device, bare, change)))
+
+
+def _with_absent(profile: Profile, name: str, value: str) -> Profile:
+    """An op that no recording ran can be given a time, by its host cost; its device work is free unless known."""
+    bare = name.removeprefix("host.")
+    known = {priced_name(key) for steps in (profile.prefill, profile.decode) for key in steps.host}
+    if bare not in CATALOGUE or bare in known or value[:1] in ("x", "+", "-"):
+        return profile
+    note = f"{bare} was not recorded: it costs what --set gives it"
+    provenance = replace(profile.provenance, warnings=(*profile.provenance.warnings, note))
+    return replace(profile, decode=with_op(profile.decode, CATALOGUE[bare]), provenance=provenance)
 
 
 def check_effect(profile: Profile, changes: Sequence[str], placements: Sequence[Placement]) -> None:

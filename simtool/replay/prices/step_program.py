@@ -219,4 +219,6 @@ def _missing(profile: Profile, kind: str, op: str) -> ProfileError:
         )
     runs = [p.name for p in BUILT_IN.values() if any(op in str(slot).split("|") for slot in p.order)]
     pool = f"pool a recording of {' or '.join(runs)} into it" if runs else "pool a recording that runs it into it"
-    return ProfileError(f"profile {profile.name} has no cost of {op!r} in a {kind} step; {pool}")
+    return ProfileError(
+        f"profile {profile.name} has no cost of {op!r} in a {kind} step; {pool}, or give it one: --set {op}=100us"
+    )

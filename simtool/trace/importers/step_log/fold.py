@@ -4,41 +4,46 @@ from __future__ import annotations
 
 import polars as pl
 
-from simtool.step.ops import CATALOGUE, Lane
 from simtool.trace.frames import conform
+from simtool.trace.importers.step_log.works import IS_HOST, WORK_NAMES, lane_of, work_of
 from simtool.trace.schema import TABLES
 
-_HOST = pl.col("lane") == Lane.HOST.value
-#: Host op and lane -> the catalogue's name of the work that it launches there.
-_WORK = pl.DataFrame(
-    [(op.name, work.lane.value, work.name) for op in CATALOGUE.values() for work in op.works],
-    schema={"host_op": pl.String, "lane": pl.String, "work": pl.String},
-    orient="row",
-).unique(["host_op", "lane"], keep="first", maintain_order=True)
+_COLUMNS = [column.name for column in TABLES["events"].columns]
 
 
 def fold_into_ops(ops: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """Return events whose host side are the ops, and whose device side is one span for each op's work on a lane.
+    """Return events whose host side are the ops, and whose device side is one span for each op's work.
 
     ops: host events of the log, on the clock of `events`. A wait of the profile inside an op becomes the op's, unless
     it has its own. Device work that no op launched keeps its name, in its step.
     """
-    calls = events.filter(_HOST)
+    calls = events.filter(IS_HOST)
     inside = _inside(ops, calls)
-    device = events.filter(~_HOST).join(inside.select("flow", "op_flow", "host_op"), on="flow", how="left")
-    device = device.join(_WORK, on=["host_op", "lane"], how="left")
-    owned = device.filter(pl.col("work").is_not_null()).group_by("op_flow", "work", "lane", maintain_order=True)
-    spans = owned.agg(
-        pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("bytes").sum(), pl.col("step").first()
-    ).rename({"op_flow": "flow", "work": "op"})
+    device = events.filter(~IS_HOST).join(inside.select("flow", "op_flow", "host_op"), on="flow", how="left")
+    device = device.with_columns(work=work_of("host_op"))
+    owned = device.filter(pl.col("work").is_not_null())
+    owned = owned.with_columns(op=pl.col("work"), lane=lane_of("work"), flow=pl.col("op_flow"))
     loose = device.filter(pl.col("work").is_null())
     last = ops["flow"].max()
     first_free = (last if isinstance(last, int) else 0) + 1
     loose = loose.with_columns(flow=pl.int_range(first_free, first_free + pl.len(), dtype=pl.Int64))
-    parts = [_with_waits(ops, inside), spans, loose]
-    wanted = [column.name for column in TABLES["events"].columns]
-    whole = [conform(TABLES["events"], part.select(set(wanted) & set(part.columns)), "joined events") for part in parts]
-    return pl.concat(whole)
+    return pl.concat([_event_frame(part) for part in (_with_waits(ops, inside), _spans(owned), loose)])
+
+
+def merge_work(events: pl.DataFrame) -> pl.DataFrame:
+    """Return events in which the kernels of one op's work are one span: a work is what its op launched."""
+    of_op = ~IS_HOST & pl.col("op").is_in(WORK_NAMES)
+    owned = events.filter(of_op).with_columns(lane=lane_of("op"))
+    return pl.concat([_event_frame(events.filter(~of_op)), _event_frame(_spans(owned))])
+
+
+def _spans(owned: pl.DataFrame) -> pl.DataFrame:
+    groups = owned.group_by("flow", "op", "lane", maintain_order=True)
+    return groups.agg(pl.col("step").first(), pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("bytes").sum())
+
+
+def _event_frame(part: pl.DataFrame) -> pl.DataFrame:
+    return conform(TABLES["events"], part.select([name for name in _COLUMNS if name in part.columns]), "joined events")
 
 
 def _inside(ops: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

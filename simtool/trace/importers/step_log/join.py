@@ -11,10 +11,11 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.step.ops import CATALOGUE, Lane
 from simtool.trace.importers.imported import Imported
-from simtool.trace.importers.step_log.fold import fold_into_ops
+from simtool.trace.importers.step_log.fold import fold_into_ops, merge_work
 from simtool.trace.importers.step_log.join_by import JoinBy
 from simtool.trace.importers.step_log.read import StepLog
 from simtool.trace.importers.step_log.tables import LogTables
+from simtool.trace.importers.step_log.tidy import tidy_ops
 
 _UNIX = ("unix", "unix time")
 _HOST = pl.col("lane") == Lane.HOST.value
@@ -63,6 +64,9 @@ def join_events(log: StepLog, tables: LogTables, profile: Imported, by: JoinBy |
     own_ops = not shifted["events"].is_empty() and not _tells_ops(placed)
     if own_ops:
         placed = fold_into_ops(shifted["events"], placed)
+    else:
+        prefills = shifted["steps"].filter(pl.col("kind") == "prefill")["step"]
+        placed = merge_work(tidy_ops(placed, prefills))
     covered = placed["step"].n_unique()
     details: dict[str, object] = {
         "by": chosen.value,

@@ -14,6 +14,7 @@ from simtool.trace.importers.step_log.lines import Step
 from simtool.trace.importers.step_log.outcomes import visited_outcomes
 from simtool.trace.importers.step_log.read import StepLog
 from simtool.trace.importers.step_log.requests import requests_frame
+from simtool.trace.importers.step_log.tidy import tidy_ops
 from simtool.trace.schema import TABLES
 
 
@@ -39,11 +40,12 @@ def log_tables(log: StepLog) -> LogTables:
         "overlapping_steps": overlapping,
         "mixed_steps": mixed,
     }
+    steps = _steps(log, spans)
     frames = {
         "requests": requests,
-        "steps": _steps(log, spans),
+        "steps": steps,
         "rows": _rows(log),
-        "events": _events(log.steps),
+        "events": tidy_ops(_events(log.steps), steps.filter(pl.col("kind") == "prefill")["step"]),
         "outcomes": outcomes,
     }
     notes = [*told, *_notes(log, overlapping, mixed, substituted)]

@@ -1,0 +1,56 @@
+"""Ops that an import does not tell apart: their time lies in the ops around them.
+
+Another engine's profile names fewer ops than a placement has. What its steps hold in one piece stays in one piece: the
+ops that every step has and the import does not name cost nothing of their own. What only some placements run (a
+decision, a pruned batch) is not among them: nobody measured it, so it has no cost until it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from simtool.profile.cost import FREE
+from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
+from simtool.step.ops import CATALOGUE, Op
+from simtool.step.placement import BUILT_IN, PREFILL_ORDER
+
+#: What a step runs instead where it prunes: an import that tells of one tells it apart.
+_OTHERWISE = {"build_dense": "build_varlen", "fill_dense": "fill_varlen"}
+
+
+def with_absorbed(profile: Profile) -> Profile:
+    """Return the profile with free costs for what every step runs and nothing of which was seen; it says which."""
+    prefill, decode = profile.prefill, profile.decode
+    if prefill.host:
+        prefill = _absorbed(prefill, PREFILL_ORDER)
+    if decode.host:
+        decode = _absorbed(decode, BUILT_IN["static"].ever_runs())
+    free = [
+        name for name in {**prefill.host, **decode.host} if name not in {**profile.prefill.host, **profile.decode.host}
+    ]
+    if not free:
+        return replace(profile, prefill=prefill, decode=decode)
+    note = f"not told apart, so free, their time in the ops around them: {', '.join(free)}"
+    provenance = replace(profile.provenance, warnings=(*profile.provenance.warnings, note))
+    return replace(profile, prefill=prefill, decode=decode, provenance=provenance)
+
+
+def is_free(costs: StepCosts, op: str, work: str) -> bool:
+    """Say whether an op and its work cost nothing at all, as where they were absorbed: it tells nothing of others."""
+    return costs.host[op].pre == FREE and costs.device[work].duration == FREE
+
+
+def with_op(costs: StepCosts, op: Op) -> StepCosts:
+    """Return costs in which the op is free, and its device work where it has no cost yet."""
+    launches = {work.name: FREE for work in op.works}
+    host = HostCost(FREE, FREE, FREE, launches) if op.blocks else HostCost(FREE, launches=launches)
+    works: Mapping[str, WorkCost] = {work.name: WorkCost(FREE, FREE) for work in op.works}
+    return StepCosts({**costs.host, op.name: host}, {**works, **costs.device})
+
+
+def _absorbed(costs: StepCosts, ops: Iterable[Op]) -> StepCosts:
+    for op in ops:
+        if op.name not in costs.host and _OTHERWISE.get(op.name) not in costs.host:
+            costs = with_op(costs, CATALOGUE[op.name])
+    return costs
