@@ -31,6 +31,19 @@ class Beyond:
 
 
 @dataclass(frozen=True)
+class Visits:
+    """looked_up: anchors that a replay asked for. substituted: those of them that were made up for."""
+
+    looked_up: int
+    substituted: int
+
+    @property
+    def substituted_share(self) -> float:
+        """Share of the anchors asked for that were made up for."""
+        return self.substituted / self.looked_up if self.looked_up else 0.0
+
+
+@dataclass(frozen=True)
 class Caveats:
     """sentences: about the source and its outcomes. proxies: ops priced at a similar op's cost. changes: what-ifs
     among the costs, and what-if losses of acceptance.

@@ -7,23 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache
-from simtool.replay.caveats import Caveats
+from simtool.replay.caveats import Beyond, Caveats, Visits
 from simtool.replay.columns import Framer, Stretch
-from simtool.replay.outcomes.outcomes import find_outcomes
 from simtool.replay.prices.cost_sampler import CostSampler
+from simtool.replay.prices.step_program import StepProgram
 from simtool.replay.recorder import ReplayRecorder
-from simtool.replay.scenario import Scenario
+from simtool.replay.request_queue import RequestQueue, queue_requests
+from simtool.replay.scenario import Scenario, SimulatorChoice
 from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlanner
 from simtool.step.placement import without_sync
-from simtool.step.scheduler import Request
 from simtool.trace.manifest import Manifest
-from simtool.trace.queue_order import queue_order
 from simtool.trace.trace import Trace, write_trace
 from simtool.version import __version__
 
@@ -49,62 +50,115 @@ class Replay:
         return write_trace(Path(path), self.manifest, self.tables, force=force)
 
 
-def replay(source: Trace, profile: Profile, scenario: Scenario) -> Replay:
+def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: SimulatorChoice = "simpy") -> Replay:
     """Serve the source's requests again under a scenario, at a profile's costs.
 
-    Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost.
+    simulator: simpy is the model to read and trust, compiled its equal to the ns over arrays, for many replays.
+    Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost,
+    UsageError where the compiled simulator cannot run.
     """
+    profile, scenario = as_run(profile, scenario)
+    run = _simulate(source, profile, scenario) if simulator == "simpy" else _compiled(source, profile, scenario)
+    framer = Framer(scenario.placement.name, run.programs, run.queue.outcomes)
+    frames = [framer.frames(stretch) for stretch in run.stretches]
+    tables = {
+        "requests": _with_times(run),
+        "outcomes": source.table("outcomes"),
+        **{name: pl.concat([each[name] for each in frames]) for name in ("steps", "rows", "events")},
+    }
+    caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
+    return Replay(_manifest(source, profile, scenario, run.visits, caveats, simulator), tables, caveats)
+
+
+def as_run(profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
+    """Return costs and scenario as the machine runs them: syncs that pinned memory spares out, the others priced."""
     scenario = dataclasses.replace(scenario, placement=without_sync(scenario.placement, profile.pinned))
-    profile = with_sync_costs(profile, scenario.placement)
-    requests = queue_order(source)
-    arrivals = scenario.arrivals.times_ns(requests["arrival_ns"].to_list(), scenario.seed)
-    queue = [
-        Request(request_id, prompt, limit, arrival)
-        for (request_id, prompt, limit), arrival in zip(
-            requests.select("request_id", "prompt_tokens", "max_new_tokens").iter_rows(), arrivals, strict=True
-        )
-    ]
-    queue.sort(key=lambda request: request.arrival_ns)
-    totals = dict(requests.select("request_id", "output_tokens").iter_rows())
-    outcomes = find_outcomes(source, scenario.outcomes, queue, [totals[request.request_id] for request in queue])
+    return with_sync_costs(profile, scenario.placement), scenario
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What either simulator leaves behind. Times in ns, by the queue's requests."""
+
+    queue: RequestQueue
+    programs: Sequence[StepProgram]
+    stretches: Sequence[Stretch]
+    visits: Visits
+    extrapolated: tuple[Beyond, ...]
+    admitted_ns: NDArray[np.int64]
+    first_token_ns: NDArray[np.int64]
+    finished_ns: NDArray[np.int64]
+
+
+def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
+    queue = queue_requests(source, scenario)
     costs = CostSampler(profile, scenario.noise, scenario.seed)
     planner = StepPlanner(
-        make_scheduler(source.manifest, scenario, queue),
-        outcomes,
+        make_scheduler(source.manifest, scenario, queue.requests),
+        queue.outcomes,
         Block(source.manifest.sl, source.manifest.block_width, profile.graphs),
         scenario,
     )
     stretches: list[Stretch] = []
-    recorder = ReplayRecorder(len(queue), stretches.append)
+    recorder = ReplayRecorder(len(queue.requests), stretches.append)
     Simulator(planner, costs, recorder).run()
-    framer = Framer(scenario.placement.name, recorder.programs, outcomes)
-    frames = [framer.frames(stretch) for stretch in stretches]
-    tables = {
-        "requests": _with_times(requests, queue, recorder),
-        "outcomes": source.table("outcomes"),
-        **{name: pl.concat([each[name] for each in frames]) for name in ("steps", "rows", "events")},
-    }
-    caveats = Caveats(
-        sentences=tuple(_sentences(source, planner)),
-        beyond=costs.extrapolated,
+    return _Run(
+        queue,
+        recorder.programs,
+        stretches,
+        Visits(planner.looked_up, planner.substituted),
+        costs.extrapolated,
+        recorder.admitted_ns,
+        recorder.first_token_ns,
+        recorder.finished_ns,
+    )
+
+
+def _compiled(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
+    from simtool.replay.compiled.kernel import check_compiler  # noqa: PLC0415  # the compiler takes its time to import
+    from simtool.replay.compiled.replays import CompiledReplays  # noqa: PLC0415
+
+    check_compiler()
+    run = CompiledReplays(source).run(profile, scenario, events=True)
+    return _Run(
+        run.queue,
+        run.programs,
+        [run.stretch()],
+        Visits(run.looked_up, run.substituted),
+        run.extrapolated,
+        run.admitted_ns,
+        run.first_token_ns,
+        run.finished_ns,
+    )
+
+
+def _with_times(run: _Run) -> pl.DataFrame:
+    requests = run.queue.requests
+    place = {request.request_id: i for i, request in enumerate(requests)}
+    order = [place[request_id] for request_id in run.queue.table["request_id"]]
+    return run.queue.table.with_columns(
+        arrival_ns=pl.Series([requests[i].arrival_ns for i in order], dtype=pl.Int64),
+        admitted_ns=run.admitted_ns[order],
+        first_token_ns=run.first_token_ns[order],
+        finished_ns=run.finished_ns[order],
+    )
+
+
+def caveats_of(
+    source: Trace, profile: Profile, scenario: Scenario, visits: Visits, extrapolated: tuple[Beyond, ...]
+) -> Caveats:
+    """Return what a replay's figures rest on."""
+    return Caveats(
+        sentences=tuple(_sentences(source, visits)),
+        beyond=extrapolated,
         changes=(*profile.provenance.changes, *scenario.what_ifs),
         proxies=tuple(profile.provenance.proxies_of(scenario.placement)),
     )
-    return Replay(_manifest(source, profile, scenario, planner, caveats), tables, caveats)
 
 
-def _with_times(requests: pl.DataFrame, queue: Sequence[Request], recorder: ReplayRecorder) -> pl.DataFrame:
-    place = {request.request_id: i for i, request in enumerate(queue)}
-    order = [place[request_id] for request_id in requests["request_id"]]
-    return requests.with_columns(
-        arrival_ns=pl.Series([queue[i].arrival_ns for i in order], dtype=pl.Int64),
-        admitted_ns=recorder.admitted_ns[order],
-        first_token_ns=recorder.first_token_ns[order],
-        finished_ns=recorder.finished_ns[order],
-    )
-
-
-def _manifest(source: Trace, profile: Profile, scenario: Scenario, planner: StepPlanner, caveats: Caveats) -> Manifest:
+def _manifest(
+    source: Trace, profile: Profile, scenario: Scenario, visits: Visits, caveats: Caveats, simulator: SimulatorChoice
+) -> Manifest:  # fmt: skip
     kept = {name: value for name, value in source.manifest.details.items() if name in _KEPT}
     return dataclasses.replace(
         source.manifest,
@@ -128,23 +182,24 @@ def _manifest(source: Trace, profile: Profile, scenario: Scenario, planner: Step
             "source_origin": source.manifest.origin,
             "profile": {"name": profile.name, **profile.provenance.to_dict()},
             "scenario": scenario.to_dict(),
-            "outcomes": _outcomes_in_words(source.manifest, planner),
-            "anchors_looked_up": planner.looked_up,
-            "anchors_substituted": planner.substituted,
+            "simulator": simulator,
+            "outcomes": _outcomes_in_words(source.manifest, visits),
+            "anchors_looked_up": visits.looked_up,
+            "anchors_substituted": visits.substituted,
         },
         complete=True,
     )
 
 
-def _sentences(source: Trace, planner: StepPlanner) -> Iterator[str]:
+def _sentences(source: Trace, visits: Visits) -> Iterator[str]:
     if not source.manifest.complete:
         yield "the source is incomplete: only its finished requests were replayed"
     yield from _draw_warnings(source.manifest)
     if not tells_kv_cache(source.manifest):
         yield "the source does not tell its KV cache size: replayed as if it never fills"
-    if planner.substituted:
+    if visits.substituted:
         yield (
-            f"{planner.substituted_share:.1%} of the anchors were not in the trace; near ones of the same request "
+            f"{visits.substituted_share:.1%} of the anchors were not in the trace; near ones of the same request "
             "stand in for them"
         )
 
@@ -163,10 +218,10 @@ def _draw_warnings(manifest: Manifest) -> Iterator[str]:
         yield "distributional: the source sampled at temperature > 0, so its outcomes are one draw"
 
 
-def _outcomes_in_words(manifest: Manifest, planner: StepPlanner) -> str:
+def _outcomes_in_words(manifest: Manifest, visits: Visits) -> str:
     """How far the tokens can be trusted: exact; or distributional, or with a share of substitutes, or both."""
     drawn = "bootstrap" in manifest.details or bool(manifest.sampling.get("temperature"))
     words = ["distributional"] if drawn else []
-    if planner.substituted:
-        words.append(f"{planner.substituted_share:.1%} substituted")
+    if visits.substituted:
+        words.append(f"{visits.substituted_share:.1%} substituted")
     return ", ".join(words) or "exact"

@@ -16,6 +16,7 @@ from simtool.units import NS_PER_S
 ArrivalKind = Literal["closed", "trace", "poisson"]
 OutcomeMode = Literal["strict", "resample"]
 NoiseMode = Literal["none", "residual"]
+SimulatorChoice = Literal["simpy", "compiled"]
 
 
 @dataclass(frozen=True)

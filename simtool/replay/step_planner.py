@@ -85,11 +85,6 @@ class StepPlanner:
         self._index = {request.request_id: i for i, request in enumerate(outcomes.requests)}
         self._seats = Seats()
 
-    @property
-    def substituted_share(self) -> float:
-        """Share of the anchors asked for that were made up for."""
-        return self.substituted / self.looked_up if self.looked_up else 0.0
-
     def sleep_until_ns(self) -> int:
         """Return when the next step can start at the earliest: 0 unless all wait for a request to arrive."""
         arrival_ns = self.scheduler.next_arrival_ns

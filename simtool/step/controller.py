@@ -13,8 +13,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-_MIN_MS = 1e-6
-_SLACK = 1e-9  # far above rounding: what is worse by this share is worse in any order of the sums
+#: What a draft or a verify lasts at least, so that no score is infinite.
+MIN_MS = 1e-6
+#: Far above rounding: what is worse by this share is worse in any order of the sums.
+SLACK = 1e-9
 
 
 class ValidateTimePredictor(Protocol):
@@ -87,21 +89,21 @@ def scan_candidates(
         token_ms, prefix_ms = predictor.query_token_ms, predictor.query_prefix_ms
         row_ms = [token_ms + prefix_ms * kv for kv in kv_lens]
         validate_ms = predictor.intercept_ms + sum(row_ms)
-    draft_ms = max(draft_ms, _MIN_MS)
+    draft_ms = max(draft_ms, MIN_MS)
     gain = 1.0 + max(min_gain, 0.0)
     tokens = float(batch)
-    bar = tokens / (draft_ms + max(validate_ms, _MIN_MS)) * gain
+    bar = tokens / (draft_ms + max(validate_ms, MIN_MS)) * gain
     by_draft = paths.T.ravel()  # a stable sort keeps shorter prefixes, then lower sequences, first among equals
     order = np.argsort(-by_draft, kind="stable")
     chosen, seen, pending = [0] * batch, [0] * batch, [0.0] * batch  # pending: tokens that seen adds to chosen
-    cheapest_ms = min(row_ms) * (1 - _SLACK) if validate_ms > _MIN_MS else 0.0
+    cheapest_ms = min(row_ms) * (1 - SLACK) if validate_ms > MIN_MS else 0.0
     for i, path in zip((order % batch).tolist(), by_draft[order].tolist(), strict=True):
         if path < bar * cheapest_ms:
             break  # this draft and all after it bring less than their row costs: nothing they add raises the score
         seen[i] = k = seen[i] + 1  # survival never grows along a sequence, so its candidates come in order
         pending[i] = gained = pending[i] + path
         new_validate_ms = validate_ms + row_ms[i] * (k - chosen[i])
-        score = (tokens + gained) / (draft_ms + (new_validate_ms if new_validate_ms >= _MIN_MS else _MIN_MS))
+        score = (tokens + gained) / (draft_ms + (new_validate_ms if new_validate_ms >= MIN_MS else MIN_MS))
         if score > bar:
             chosen[i], pending[i] = k, 0.0
             tokens, validate_ms, bar = tokens + gained, new_validate_ms, score * gain

@@ -16,12 +16,13 @@ HOST_IDLE = "host_lull"
 DEVICE_IDLE = "device_lull"
 IDLE_FEATURES = (HOST_IDLE, DEVICE_IDLE)
 
-_UNIT_NS = 100_000  # about where the effect sets in; predictions hardly change with 0.3 or 1 ms (docs/log.md)
+#: The time whose feature is 1: about where the effect sets in; predictions hardly change with 0.3 or 1 ms.
+IDLE_UNIT_NS = 100_000
 
 
 def idle_doublings(time_ns: int) -> float:
     """Return the feature of a time in ns: 0 for none, 1 for 0.1 ms, and one more for each doubling far above it."""
-    return math.log2(1 + time_ns / _UNIT_NS)
+    return math.log2(1 + time_ns / IDLE_UNIT_NS)
 
 
 @dataclass

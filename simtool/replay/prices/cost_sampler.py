@@ -22,7 +22,8 @@ from simtool.replay.prices.step_program import GAP, compile_step
 from simtool.replay.scenario import NoiseMode
 from simtool.step.ops import Op
 
-_BLOCK_TOKENS = 32  # anchors that share one draw: their residuals are consecutive ones of the recording
+#: Anchors that share one draw of noise: their residuals are consecutive ones of the recording.
+BLOCK_TOKENS = 32
 _REMEMBERED = 4096  # steps whose sizes are kept before only their extremes are
 
 
@@ -79,7 +80,7 @@ class CostSampler:
         if not self._noisy:
             return None
         request_id, anchor = key
-        block, place = divmod(anchor, _BLOCK_TOKENS)
+        block, place = divmod(anchor, BLOCK_TOKENS)
         return stock.prices.noise(uniform(self._seed, request_id, block), place)
 
 

@@ -22,8 +22,9 @@ from simtool.step.idle_effects import IDLE_FEATURES
 class PriceList:
     """The prices of a program, [prices] each, in ns. features: names of the sizes, [sizes], that they grow with.
 
-    slopes: [terms, prices], each with its size's place in `sizes`. idle_slope: per doubling of the idle time before it.
-    floor: 0, or minus infinity for a distance that may be negative.
+    lines: of each price its terms, as a size's place and a slope. slopes: the same as [terms, prices], each with its
+    size's place in `sizes`. idle_slope: per doubling of the idle time before it. floor: 0, or minus infinity for a
+    distance that may be negative.
     """
 
     def __init__(self, program: StepProgram, profile: str) -> None:
@@ -31,11 +32,11 @@ class PriceList:
         self.features = DECODE_FEATURES if program.kind == "decode" else PREFILL_FEATURES
         self._profile = profile
         costs = [price.cost for price in program.prices]
-        terms = [self._terms(price) for price in program.prices]
-        depth = max(1, *map(len, terms))
+        self.lines = [self._terms(price) for price in program.prices]
+        depth = max(1, *map(len, self.lines))
         self.sizes = np.zeros((depth, len(costs)), np.int64)
         self.slopes = np.zeros((depth, len(costs)))
-        for column, found in enumerate(terms):
+        for column, found in enumerate(self.lines):
             for row, (size, slope) in enumerate(found):
                 self.sizes[row, column], self.slopes[row, column] = size, slope
         self.intercept = np.array([cost.intercept_ns for cost in costs])
