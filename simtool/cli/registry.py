@@ -45,6 +45,7 @@ COMMANDS = {
     "compare": Listed(
         "simtool.cli.commands.replays.compare:compare", "Compare traces: which is faster, by how much, how sure"
     ),
+    "power": Listed("simtool.cli.commands.replays.power:power", "Say how many repetitions would tell a difference"),
     "calibrate": Listed(
         "simtool.cli.commands.replays.calibrate:calibrate", "Fit what every op costs and write a profile"
     ),

@@ -39,13 +39,16 @@ def lag_one_correlation(values: Reals) -> float:
     return min(max(found + (1 + 4 * found) / len(values), 0.0), _MAX_CORRELATION)
 
 
-def long_run(values: Reals) -> LongRun:
+def long_run(values: Reals, cycles: float | None = None) -> LongRun:
     """Return the long-run variance of a stationary series, of four values or more.
 
     What the correlation of neighbours explains is taken out first and put back after (prewhitening: Andrews & Monahan
     1992). Of the rest the lowest B frequencies tell: the mean of B squared cosine projections, which has the spread of
     a chi-squared with B degrees of freedom, so that the mean of the series over its error is Student's t with B
     (Lazarus, Lewis, Stock & Watson 2018). B grows as 0.3 n^(2/3).
+
+    cycles: how often what is sampled was drawn anew, such as a batch's prompts. What is quicker than that says little
+    of other draws, so B is at most half of it.
     """
     centred = values - values.mean()
     scale = float(centred @ centred) / len(values)
@@ -55,7 +58,8 @@ def long_run(values: Reals) -> LongRun:
     rest = centred[1:] - correlation * centred[:-1]
     rest = rest - rest.mean()
     count = len(rest)
-    freedom = max(int(_FREQUENCIES * count ** (2 / 3)), _MIN_FREQUENCIES)
+    most = _FREQUENCIES * count ** (2 / 3)
+    freedom = max(int(most if cycles is None else min(most, cycles / 2)), _MIN_FREQUENCIES)
     phases = np.outer(np.arange(1, freedom + 1), np.arange(count) + 0.5) * (np.pi / count)
     projections = np.sqrt(2 / count) * (np.cos(phases) @ rest)
     variance = float(np.mean(projections**2)) / (1 - correlation) ** 2

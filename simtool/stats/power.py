@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from simtool.stats.interval import LEVEL
 
 #: More than this many repetitions nobody plans.
 MAX_REPETITIONS = 1000
+
+#: The chance with which a plan is to tell its effect.
+POWER = 0.8
+
+Counts = NDArray[np.int64]
+Reals = NDArray[np.float64]
 
 
 def repetitions_needed(effect: float, deviation: float) -> int | None:
@@ -17,6 +26,48 @@ def repetitions_needed(effect: float, deviation: float) -> int | None:
     effect, deviation: of one repetition's (paired) difference, in one unit. None: more than MAX_REPETITIONS.
     """
     counts = np.arange(2, MAX_REPETITIONS + 1)
-    half = stats.t.ppf((1 + LEVEL) / 2, counts - 1) * deviation / np.sqrt(counts)
-    enough = counts[half < abs(effect)]
-    return int(enough[0]) if len(enough) else None
+    return _first(counts, stats.t.ppf((1 + LEVEL) / 2, counts - 1) * deviation / np.sqrt(counts) < abs(effect))
+
+
+def paired_repetitions(effect: float, deviation: float, power: float = POWER) -> int | None:
+    """Return the fewest pairs of repetitions that tell an effect with this chance. None: more than MAX_REPETITIONS.
+
+    deviation: of a pair's difference, above 0. The t statistic of n pairs is noncentral t.
+    """
+
+    def chance(counts: Counts) -> Reals:
+        return _chance((counts - 1).astype(np.float64), abs(effect) * np.sqrt(counts) / deviation)
+
+    return _fewest(chance, power)
+
+
+def unpaired_repetitions(effect: float, deviations: tuple[float, float], power: float = POWER) -> int | None:
+    """Return the fewest repetitions of each arm that tell an effect with this chance. None: more than MAX_REPETITIONS.
+
+    deviations: of one repetition of each arm, not both 0. Welch's degrees of freedom.
+    """
+    squares = [deviation**2 for deviation in deviations]
+    share = sum(squares) ** 2 / sum(square**2 for square in squares)  # 1 where one arm has all the spread, 2 at equal
+
+    def chance(counts: Counts) -> Reals:
+        return _chance(share * (counts - 1).astype(np.float64), abs(effect) * np.sqrt(counts / sum(squares)))
+
+    return _fewest(chance, power)
+
+
+def _chance(freedom: Reals, noncentrality: Reals) -> Reals:
+    """The chance that a t statistic passes the two-sided quantile of LEVEL on the effect's own side."""
+    quantile = stats.t.ppf((1 + LEVEL) / 2, freedom)
+    # scipy's noncentral t overflows far out, where the normal is as good
+    far = noncentrality > 30
+    near = stats.nct.sf(quantile, freedom, np.where(far, 0.0, noncentrality))
+    return np.asarray(np.where(far, stats.norm.cdf(noncentrality - quantile), near))
+
+
+def _fewest(chance: Callable[[Counts], Reals], power: float) -> int | None:
+    counts = np.arange(2, MAX_REPETITIONS + 1)
+    return _first(counts, chance(counts) >= power)
+
+
+def _first(counts: Counts, enough: NDArray[np.bool_]) -> int | None:
+    return int(counts[enough.argmax()]) if enough.any() else None

@@ -15,9 +15,10 @@ from simtool.stats.autocorrelation import LongRun, long_run
 from simtool.stats.interval import Interval
 from simtool.stats.student import quantile
 
-#: Below either, no interval is given: its coverage would fall short of its level (docs/statistics.md).
+#: Below any, no interval is given: its coverage would fall short of its level (docs/statistics.md).
 MIN_STEPS = 30
 MIN_EFFECTIVE = 15
+MIN_CYCLES = 3
 
 Reals = NDArray[np.float64]
 
@@ -33,17 +34,20 @@ def ratio_influence(numerators: ArrayLike, denominators: ArrayLike) -> Reals:
     return mean_influence(numerators) - mean_influence(denominators)
 
 
-def log_interval(estimate: float, *influences: Reals) -> Interval:
+def log_interval(estimate: float, *influences: Reals, cycles: float | None = None) -> Interval:
     """Return a log estimate with the interval that the influences on it give it.
 
     influences: one series, or one from each of two independent runs, whose difference (or sum) the estimate is.
     Without ends, and told why, where a series has fewer than MIN_STEPS steps or is worth fewer than MIN_EFFECTIVE
-    independent ones.
+    independent ones. cycles: see `long_run`; without ends too where there are fewer than MIN_CYCLES.
     """
     short = min(map(len, influences))
     if short < MIN_STEPS:
         return Interval(estimate, method=f"{short} steps, and fewer than {MIN_STEPS} tell too little of their spread")
-    found = [long_run(each) for each in influences]
+    if cycles is not None and cycles < MIN_CYCLES:
+        why = f"its prompts filled the batch {cycles:.1f} times, and fewer than {MIN_CYCLES} tell too little of others"
+        return Interval(estimate, method=why)
+    found = [long_run(each, cycles) for each in influences]
     worth = min(min(each.effective, len(series)) for each, series in zip(found, influences, strict=True))
     if worth < MIN_EFFECTIVE:
         return Interval(
@@ -55,6 +59,12 @@ def log_interval(estimate: float, *influences: Reals) -> Interval:
     half = quantile(_freedom(found, errors)) * math.sqrt(sum(errors))
     counts = " and ".join(str(len(series)) for series in influences)
     return Interval.around(estimate, half, f"t on {counts} steps, worth {worth:.0f} independent ones")
+
+
+def standard_error(influence: Reals, cycles: float | None = None) -> float | None:
+    """Return the standard error of a log estimate of one series; None where the series is too short to tell."""
+    found = log_interval(0.0, influence, cycles=cycles)
+    return None if found.bounds is None else math.sqrt(long_run(influence, cycles).variance / len(influence))
 
 
 def _freedom(found: list[LongRun], errors: list[float]) -> float:

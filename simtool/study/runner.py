@@ -17,7 +17,7 @@ import polars as pl
 
 from simtool.analysis.busy import device_busy
 from simtool.analysis.comparison.arms import Arm
-from simtool.analysis.comparison.runs import Run
+from simtool.analysis.comparison.runs import Run, cycles_of
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
 from simtool.profile.profile import Profile
@@ -203,7 +203,13 @@ def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
         scenario.placement.name,
         scenario.concurrency,
         None if scenario.noise == "none" else scenario.seed,
-        Run(scenario.placement.name, full["tokens"].to_numpy(), full["duration_ns"].to_numpy(), "replay"),
+        Run(
+            name=scenario.placement.name,
+            tokens=full["tokens"].to_numpy(),
+            duration_ns=full["duration_ns"].to_numpy(),
+            workload="replay",
+            cycles=cycles_of(trace, full),
+        ),
         full["batch"].to_list()[0],
         mine.height,
         int(mine["prefix_len"].sum()),

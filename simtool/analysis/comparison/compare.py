@@ -15,21 +15,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simtool.analysis.comparison.arms import Arm, unlike_machines
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.analysis.comparison.headline import HEADLINE, Metric
+from simtool.analysis.comparison.influence import paired_influence, run_influence, same_tokens
 from simtool.analysis.comparison.noise import foreign_load
 from simtool.analysis.comparison.order import Order, in_time_order, order_of
-from simtool.analysis.comparison.runs import Counts, Run, metric_value, series
+from simtool.analysis.comparison.runs import Run, metric_value
 from simtool.errors import UsageError
 from simtool.stats.interval import Interval
 from simtool.stats.power import MAX_REPETITIONS, repetitions_needed
-from simtool.stats.series import log_interval, mean_influence, ratio_influence
+from simtool.stats.series import log_interval
 from simtool.stats.student import mean_interval, welch_interval
-
-Reals = NDArray[np.float64]
 
 _OTHER = {Metric.TOKENS_PER_S: Metric.WHOLE_RUN, Metric.WHOLE_RUN: Metric.TOKENS_PER_S}
 
@@ -115,38 +113,19 @@ def _by_runs(
 
 def _by_steps(first: Run, second: Run, metric: Metric) -> tuple[Interval, int | None]:
     """The log ratio of one run each, and how many times as many steps would tell an effect of its size."""
+    cycles = min((run.cycles for run in (first, second) if run.cycles is not None), default=None)
     estimate = math.log(metric_value(second, metric) / metric_value(first, metric))
-    same = first.workload is not None and first.workload == second.workload
-    if metric is not Metric.STEP_TIME and same:
-        found = log_interval(estimate, _paired_influence(first, second, metric))
+    if metric is not Metric.STEP_TIME and same_tokens(first, second):
+        found = log_interval(estimate, paired_influence(first, second, metric), cycles=cycles)
         how = "paired by tokens emitted"
     else:
-        found = log_interval(estimate, _influence(first, metric), _influence(second, metric))
+        found = log_interval(estimate, run_influence(first, metric), run_influence(second, metric), cycles=cycles)
         how = "unpaired"
     if found.half is None:
         return found, None
     few = estimate and found.half / abs(estimate) < math.sqrt(MAX_REPETITIONS)
     needed = math.ceil((found.half / estimate) ** 2) if few else None
     return found.because(f"one run each, {how}: {found.method}"), needed
-
-
-def _influence(run: Run, metric: Metric) -> Reals:
-    tokens, duration_ns = series(run, metric)
-    return mean_influence(duration_ns) if metric is Metric.STEP_TIME else ratio_influence(tokens, duration_ns)
-
-
-def _paired_influence(first: Run, second: Run, metric: Metric) -> Reals:
-    """Cut both runs into stretches of equal tokens: the influence of each on the log ratio of throughputs."""
-    both = [series(run, metric) for run in (first, second)]
-    stretches = max(min(len(tokens) for tokens, _ in both), 1)
-    marks = np.linspace(0, min(tokens.sum() for tokens, _ in both), stretches + 1)
-    times = [np.diff(np.interp(marks, *_progress(*each))) for each in both]
-    return ratio_influence(times[0], times[1])
-
-
-def _progress(tokens: Counts, duration_ns: Counts) -> tuple[Reals, Reals]:
-    """Tokens emitted and ns spent by the end of each step, from zero."""
-    return np.append(0.0, np.cumsum(tokens)), np.append(0.0, np.cumsum(duration_ns))
 
 
 def _have_whole(*arms: Arm) -> bool:
@@ -160,5 +139,5 @@ def _log_mean(arm: Arm, metric: Metric) -> float:
 def run_interval(run: Run, metric: Metric = HEADLINE) -> Interval:
     """Return one run's metric with the interval that its own steps give it; blind to drift between runs."""
     value = metric_value(run, metric)
-    found = log_interval(math.log(value), _influence(run, metric)).mapped(math.exp)
+    found = log_interval(math.log(value), run_influence(run, metric), cycles=run.cycles).mapped(math.exp)
     return replace(found, mean=value)

@@ -42,6 +42,7 @@ class Run:
     """One trace's decode steps at full occupancy. tokens, duration_ns: [steps].
 
     workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
+    cycles: how often its distinct prompts could fill its batch; None: not known.
     whole: the rest of the run; None in a study, which keeps the full batch only.
     """
 
@@ -50,6 +51,7 @@ class Run:
     duration_ns: Counts
     workload: str | None = None
     whole: Whole | None = None
+    cycles: float | None = None
 
 
 def run_of(trace: Trace) -> Run:
@@ -62,7 +64,21 @@ def run_of(trace: Trace) -> Run:
         duration_ns=full["duration_ns"].to_numpy(),
         workload=_workload(trace),
         whole=_whole(trace, steps, rows) if full.height else None,
+        cycles=cycles_of(trace, full),
     )
+
+
+def cycles_of(trace: Trace, full: pl.DataFrame) -> float | None:
+    """Return distinct prompts over the largest batch; full: the steps of that batch. None where there are none.
+
+    Prompts are the sample of which a run is an example; one that is queued again adds nothing to it.
+    """
+    if full.is_empty():
+        return None
+    requests = trace.table("requests")
+    known = requests["prompt_ids"]
+    prompts = requests.height if known.null_count() else known.n_unique()
+    return prompts / int(full["batch"].to_numpy()[0])
 
 
 def series(run: Run, metric: Metric) -> tuple[Counts, Counts]:

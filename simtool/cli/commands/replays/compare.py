@@ -29,7 +29,7 @@ def compare(
     ] = "tokens_per_s",
     json: JsonFlag = False,
 ) -> None:
-    """Compare two or more traces with 95 % intervals; runs of one setting are repetitions, paired in the order given.
+    """Compare two or more traces with 95 % intervals; runs of one setting are repetitions, paired as they ran.
 
     Exit 1 when the traces are not alike enough to compare: other models or seeds, unequal greedy outputs.
     """
