@@ -4,9 +4,11 @@
 
 A pair is two runs of the same prompts on one open device that take turns step by step (interleave.py): one
 writes a trace, the other keeps nothing. Both emit the same tokens in the same steps and meet the same machine, so the
-ratio of their times is the cost of recording. The interval is Student's t over pairs. Beside
-each figure: the share of the machine that others used, and how often the host waited for the device, which recording
-must not change.
+ratio of their times is the cost of recording inside a step (what is kept is read between steps, where their clocks
+stand still). Half of the pairs have a silent run whose device work is timed as in a recording, and half one without any
+timing of device work: the two ratios tell what the timing costs. The interval is Student's t over pairs. Beside each
+figure: the share of the machine that others used, and how often the host waited for the device, which recording must
+not change.
 """
 
 from __future__ import annotations
@@ -48,9 +50,18 @@ class Waits(Recorder):
         yield
 
 
+class Timed(Recorder):
+    """The silent recorder with device work timed, as a recording has it."""
+
+    times_work = True
+
+
 @dataclass(frozen=True)
 class Overhead:
-    """Step times in ms, their ratio with its interval, and what the ratio must not hide."""
+    """Step times in ms, their ratio with its interval, and what the ratio must not hide.
+
+    silent, ratio: against runs that keep nothing, their device work timed; untimed: against runs without that timing.
+    """
 
     placement: str
     batch: int
@@ -61,28 +72,49 @@ class Overhead:
     ratio: float
     low: float
     high: float
+    untimed_step_ms: float
+    untimed_ratio: float
+    untimed_low: float
+    untimed_high: float
     silent_waits: int
     recorded_waits: int
     others_share: float | None
 
 
 def measure(session: Session, plan: RunPlan, pairs: int, folder: Path) -> Overhead:
-    """Run the plan `2 x pairs` times, half of them recorded."""
+    """Run the plan `4 x pairs` times, half of them recorded."""
     session.warm_up(plan)
     meter = MachineMeter(session.device.pids)
-    rows = []
+    rows: dict[type[Recorder], list[tuple[float, float]]] = {Timed: [], Recorder: []}
     for i in range(pairs):
-        quiet, kept = session.record_interleaved([(None, plan), (folder / str(i), plan)])
-        rows.append((_step_ns(quiet), _step_ns(kept)))
+        for silent, found in rows.items():
+            jobs = [(None, plan), (folder / str(i), plan)]
+            quiet, kept = session.record_interleaved(jobs, silent=silent, force=True)
+            found.append((_step_ns(quiet), _step_ns(kept)))
     use = meter.stop()
-    silent, recorded = np.array(rows).T
-    ratio = ratio_interval(recorded, silent)
+    timed, recorded = np.array(rows[Timed]).T
+    untimed, recorded_too = np.array(rows[Recorder]).T
+    ratio, untimed_ratio = ratio_interval(recorded, timed), ratio_interval(recorded_too, untimed)
     low, high = ratio.bounds or (ratio.mean, ratio.mean)
+    untimed_low, untimed_high = untimed_ratio.bounds or (untimed_ratio.mean, untimed_ratio.mean)
     return Overhead(
-        plan.placement.name, session.spec.slots // 2, pairs, quiet.steps, silent.mean() / NS_PER_MS,
-        recorded.mean() / NS_PER_MS, ratio.mean, low, high, _silent_waits(session, plan),
-        _recorded_waits(folder / "0"), use.others if use else None,
-    )  # fmt: skip
+        placement=plan.placement.name,
+        batch=session.spec.slots // 2,
+        pairs=pairs,
+        steps=quiet.steps,
+        silent_step_ms=timed.mean() / NS_PER_MS,
+        recorded_step_ms=recorded.mean() / NS_PER_MS,
+        ratio=ratio.mean,
+        low=low,
+        high=high,
+        untimed_step_ms=untimed.mean() / NS_PER_MS,
+        untimed_ratio=untimed_ratio.mean,
+        untimed_low=untimed_low,
+        untimed_high=untimed_high,
+        silent_waits=_silent_waits(session, plan),
+        recorded_waits=_recorded_waits(folder / "0"),
+        others_share=use.others if use else None,
+    )
 
 
 def _silent_waits(session: Session, plan: RunPlan) -> int:

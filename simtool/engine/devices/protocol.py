@@ -62,7 +62,8 @@ class Device(Protocol):
     name: "cpu", "cuda", ... hardware: what the machine calls it. info: what the host must know of the models.
     clock: what its times count from, in words.
     now_ns: the host's clock, the one that `timings` are on. executors: lane -> what runs it in order; lanes of one
-    executor never overlap. pids: helper processes, whose CPU time is the run's own.
+    executor never overlap. pids: helper processes, whose CPU time is the run's own. timed: whether work that
+    is enqueued from now on leaves a timing.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Device(Protocol):
     clock: str
     executors: Mapping[str, str]
     pids: tuple[int, ...]
+    timed: bool
 
     @property
     def now_ns(self) -> Callable[[], int]:
@@ -90,6 +92,9 @@ class Device(Protocol):
 
     def download(self, work: str, flow: int, names: Sequence[str], after: Sequence[Event] = ()) -> Download:
         """Enqueue device -> host copies of named Runner outputs on the copy stream."""
+
+    def observe(self, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+        """Read named Runner outputs back at once, between steps: it blocks, and leaves no timing."""
 
     def wait(self, event: Event) -> None:
         """Block until that work is done."""

@@ -12,6 +12,7 @@ import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from simtool.engine.devices.clock_sync import Anchor, ClockMap
+from simtool.engine.devices.event_pool import EventPool
 from simtool.engine.devices.profiling import TorchProfile
 from simtool.engine.devices.protocol import EXECUTOR_PER_LANE, Event, HostArray, WorkTiming, as_array
-from simtool.engine.runner.runner import load_runner
+from simtool.engine.runner.runner import load_runner, to_numpy
 from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import DeviceError
 from simtool.step.ops import Lane
@@ -35,10 +37,10 @@ _ANCHOR_TRIES = 5
 
 @dataclass(frozen=True)
 class _Work:
-    """Work on a stream, between two timed events."""
+    """Work on a stream, between two timed events; start is None and end untimed where no timing is asked for."""
 
     event: Event
-    start: torch.Event
+    start: torch.Event | None
     end: torch.Event
     bytes: int
 
@@ -48,12 +50,12 @@ class StreamDownload:
     """Pinned tensors that hold the outputs once their event has passed."""
 
     event: Event
-    end: torch.Event
+    device: StreamDevice
     pinned: dict[str, Tensor]
 
     def wait(self) -> dict[str, NDArray[np.generic]]:
         """Block until the copy is done and return the arrays."""
-        self.end.synchronize()
+        self.device.wait(self.event)
         return {name: tensor.numpy() for name, tensor in self.pinned.items()}
 
 
@@ -74,7 +76,9 @@ class StreamDevice:
         self.info = self._runner.info
         torch.accelerator.synchronize()
         self._streams = {lane: torch.Stream(self._device) for lane in (Lane.PREPARE, Lane.COMPUTE, Lane.COPY)}
+        self.timed = True
         self._running: dict[int, _Work] = {}
+        self._events = EventPool(partial(torch.Event, self._device))
         self._issued = 0
         self._closed = False
         self._clock = ClockMap()
@@ -114,7 +118,12 @@ class StreamDevice:
                 output.record_stream(self._streams[Lane.COPY])
 
         done = self._run(work, flow, Lane.COPY, after, copy, sum(tensor.nbytes for tensor in pinned.values()))
-        return StreamDownload(done.event, done.end, pinned)
+        return StreamDownload(done.event, self, pinned)
+
+    def observe(self, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+        """Read outputs at once, behind all compute work."""
+        with self._streams[Lane.COMPUTE]:
+            return {name: to_numpy(self._runner.output(name)) for name in names}
 
     def wait(self, event: Event) -> None:
         """Block until that work is done."""
@@ -130,9 +139,12 @@ class StreamDevice:
     def timings(self) -> list[WorkTiming]:
         """Return the timings of the works whose end has passed; takes a new anchor when the streams are idle."""
         finished = [work for work in self._running.values() if work.end.query()]
-        timings = [self._timing(work) for work in finished]
+        timings = [self._timing(work, work.start) for work in finished if work.start is not None]
         for work in finished:
             del self._running[work.event.index]
+            self._events.give_back(work.end, timed=work.start is not None)
+            if work.start is not None:
+                self._events.give_back(work.start, timed=True)
         if not self._running and not self._closed and self.now_ns() - self._anchored_ns > _ANCHOR_LASTS_NS:
             self._take_anchor()
         return timings
@@ -162,12 +174,14 @@ class StreamDevice:
         if self._closed:
             raise DeviceError(f"{work!r} was asked of a closed device; open another")
         stream = self._streams[lane]
-        start, end = self._timed_event(), self._timed_event()
+        start = self._events.take(timed=True) if self.timed else None
+        end = self._events.take(timed=self.timed)
         for event in after:
             if event.index in self._running:
                 stream.wait_event(self._running[event.index].end)
         with stream:
-            start.record(stream)
+            if start is not None:
+                start.record(stream)
             enqueue()
             end.record(stream)
         running = _Work(Event(self._issued, flow, work, lane), start, end, moved)
@@ -175,9 +189,9 @@ class StreamDevice:
         self._issued += 1
         return running
 
-    def _timing(self, work: _Work) -> WorkTiming:
+    def _timing(self, work: _Work, start: torch.Event) -> WorkTiming:
         assert self._anchor is not None
-        start_ns, end_ns = (self._clock.host_ns(self._anchor.elapsed_time(event)) for event in (work.start, work.end))
+        start_ns, end_ns = (self._clock.host_ns(self._anchor.elapsed_time(event)) for event in (start, work.end))
         event = work.event
         return WorkTiming(event.flow, event.work, event.lane, start_ns, end_ns, work.bytes)
 
@@ -186,7 +200,7 @@ class StreamDevice:
         stream = self._streams[Lane.COMPUTE]
         tries: list[tuple[int, int, torch.Event]] = []
         for _ in range(_ANCHOR_TRIES):
-            event = self._timed_event()
+            event = self._events.take(timed=True)
             before_ns = self.now_ns()
             event.record(stream)
             event.synchronize()
@@ -194,10 +208,10 @@ class StreamDevice:
         width_ns, before_ns, event = min(tries, key=lambda one: one[0])
         since_last_ms = self._anchor.elapsed_time(event) if self._anchor is not None else 0.0
         self._clock.add(Anchor(before_ns + width_ns // 2, width_ns, since_last_ms))
-        self._anchor, self._anchored_ns = event, before_ns
-
-    def _timed_event(self) -> torch.Event:
-        return torch.Event(self._device, enable_timing=True)
+        old, self._anchor, self._anchored_ns = self._anchor, event, before_ns
+        for spare in (old, *(one for _, _, one in tries if one is not event)):
+            if spare is not None:
+                self._events.give_back(spare, timed=True)
 
 
 def find_any() -> str | None:

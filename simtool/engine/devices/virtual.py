@@ -75,7 +75,9 @@ class TimedDevice:
         self.now_ns = VirtualClock() if clock is None else clock
         self._runner, self._durations_ns, self._one_executor = runner, durations_ns, one_executor
         self._free_ns: dict[Lane | None, int] = {}
+        self.timed = True
         self._timings: list[WorkTiming] = []
+        self._untimed: set[int] = set()
         self._reported = 0
         self._closed = False
 
@@ -102,6 +104,10 @@ class TimedDevice:
         event = self._run(work, flow, Lane.COPY, after, sum(array.nbytes for array in arrays.values()))
         return TimedDownload(event, self, arrays)
 
+    def observe(self, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
+        """Read outputs in no time."""
+        return {name: to_numpy(self._runner.output(name)) for name in names}
+
     def wait(self, event: Event) -> None:
         """Let the clock run to the end of that work."""
         self.now_ns.advance_to(self._timings[event.index].end_ns)
@@ -115,7 +121,7 @@ class TimedDevice:
         now_ns, first = self.now_ns(), self._reported
         while self._reported < len(self._timings) and self._timings[self._reported].end_ns <= now_ns:
             self._reported += 1
-        return self._timings[first : self._reported]
+        return [self._timings[place] for place in range(first, self._reported) if place not in self._untimed]
 
     def start_profile(self, folder: Path) -> None:
         """Raise DeviceError: there is no device to profile."""
@@ -142,6 +148,8 @@ class TimedDevice:
         start_ns = max(self.now_ns(), self._free_ns.get(executor, 0), *ready_ns)
         end_ns = start_ns + self._durations_ns[work]
         self._free_ns[executor] = end_ns
+        if not self.timed:
+            self._untimed.add(len(self._timings))
         self._timings.append(WorkTiming(flow, work, lane, start_ns, end_ns, moved))
         return Event(len(self._timings) - 1, flow, work, lane)
 

@@ -37,7 +37,15 @@ from simtool.engine.runner.npu import attention as npu_attention
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu import ops as npu_ops
 from simtool.engine.runner.rows import Rows
-from simtool.engine.runner.sampling import Dice, DraftPicker, Verdict, first_tokens, verify_greedy, verify_sampled
+from simtool.engine.runner.sampling import (
+    Dice,
+    DraftPicker,
+    Verdict,
+    first_tokens,
+    likeliest_is_finite,
+    verify_greedy,
+    verify_sampled,
+)
 from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 from simtool.errors import CapacityError, DeviceError, UsageError
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
@@ -73,6 +81,7 @@ class Runner:
         self._inputs: dict[str, Tensor] = {}
         self._host: dict[str, Tensor] = {}
         self._outputs: dict[str, Tensor] = {}
+        self._unreckoned: dict[str, Callable[[], Tensor]] = {}
         self._kept: dict[str, Tensor] = {}
         self._again: Callable[[], None] = self.prefill
         if capture is not None:
@@ -93,7 +102,13 @@ class Runner:
         getattr(self, work)()
 
     def output(self, name: str) -> Tensor:
-        """Return a named output of the latest work that gave it. Raises DeviceError when none has."""
+        """Return a named output of the latest work that gave it. Raises DeviceError when none has.
+
+        Outputs that no token depends on are reckoned when they are first asked for, outside the work that gives them.
+        """
+        if name in self._unreckoned:
+            with torch.inference_mode():
+                self._outputs[name] = self._unreckoned.pop(name)()
         return _named(self._outputs, name, "output")
 
     @torch.inference_mode()
@@ -131,21 +146,21 @@ class Runner:
     def sample(self) -> None:
         """The drafter's tokens, one after another where it has a Markov head, then its confidence in all of them."""
         block = self._draft_block()
-        chances = probability_of(block.tokens, block.logits)
         logits = self._draft.confidence_logits(self._kept_one("hidden"), block)
-        self._outputs.update(draft_tokens=block.tokens, draft_prob=chances, confidence=chances)
-        if logits is not None:
-            self._outputs.update(confidence_logits=logits, confidence=self._wide(logits).sigmoid())
-        self._kept["sound"] = (chances.isfinite() & self.output("confidence").isfinite()).all(1)
+        if logits is None:
+            chances = probability_of(block.tokens, block.logits)
+            self._put_out(draft_tokens=block.tokens, draft_prob=chances, confidence=chances)
+        else:
+            self._put_out(draft_tokens=block.tokens, confidence_logits=logits, confidence=self._wide(logits).sigmoid())
+            self._put_off("draft_prob", lambda: probability_of(block.tokens, block.logits))
+        self._kept["sound"] &= self.output("confidence").isfinite().all(1)
 
     def sample_tokens(self) -> None:
         """The drafter's tokens alone; there is no confidence in them to read."""
-        block = self._draft_block()
-        self._outputs["draft_tokens"] = block.tokens
         for name in _CONFIDENCES:
             self._outputs.pop(name, None)
-        # NaN and +Inf are the likeliest there is, so the chosen logit tells of any in its row
-        self._kept["sound"] = block.logits.gather(-1, block.tokens[..., None]).isfinite().all(-1).all(1)
+            self._unreckoned.pop(name, None)
+        self._put_out(draft_tokens=self._draft_block().tokens)
 
     def fill_dense(self) -> None:
         """Drafted tokens into the rows behind each anchor; every sequence has N + 1 rows."""
@@ -197,10 +212,13 @@ class Runner:
     def _draft_block(self) -> DraftedBlock:
         hidden, anchors = self._kept_one("hidden"), self._kept_one("anchors")
         if self._sampling.greedy:
-            return self._draft.draft(hidden, anchors)
+            block = self._draft.draft(hidden, anchors)
+            self._kept["sound"] = likeliest_is_finite(block.logits, block.tokens).all(1)
+            return block
         picker = DraftPicker(self._sampling, self._dice(self._in("context_lens")), self.info.drafts)
         block = self._draft.draft(hidden, anchors, picker)
         self._kept["proposal"] = picker.proposal
+        self._kept["sound"] = probability_of(block.tokens, block.logits).isfinite().all(1)
         return block
 
     def _block_rows(self) -> Rows:
@@ -241,9 +259,19 @@ class Runner:
 
     def _give(self, verdict: Verdict, again: Callable[[], None]) -> None:
         self._again = again
-        self._outputs.update(tokens=verdict.tokens, accepted=verdict.accepted, sound=verdict.sound)
+        self._put_out(tokens=verdict.tokens, accepted=verdict.accepted, sound=verdict.sound)
         if verdict.margin is not None:
-            self._outputs["verify_margin"] = verdict.margin
+            self._put_off("verify_margin", verdict.margin)
+
+    def _put_out(self, **outputs: Tensor) -> None:
+        for name in outputs:
+            self._unreckoned.pop(name, None)
+        self._outputs.update(outputs)
+
+    def _put_off(self, name: str, reckon: Callable[[], Tensor]) -> None:
+        """Let an output be reckoned when it is asked for."""
+        self._outputs.pop(name, None)
+        self._unreckoned[name] = reckon
 
     @staticmethod
     def _wide(x: Tensor) -> Tensor:

@@ -6,6 +6,7 @@ key, anchor position, purpose, place in the block), so a run repeats whatever el
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -44,14 +45,15 @@ class Dice(NamedTuple):
 class Verdict(NamedTuple):
     """tokens [B, N+1]: accepted drafts, then the target's own token, then zeros. accepted [B].
 
-    margin [B, N+1], greedy only: gap between the two likeliest logits of the row that chose each of these tokens;
-    past the target's own token it means nothing. sound [B]: whether every logit that had a say was a finite number.
+    margin: once called [B, N+1], greedy only: gap between the two likeliest logits of the row that chose each of these
+    tokens; past the target's own token it means nothing. No token depends on it, so it is reckoned when asked for.
+    sound [B]: whether every logit that had a say was a finite number.
     """
 
     tokens: Tensor
     accepted: Tensor
     sound: Tensor
-    margin: Tensor | None = None
+    margin: Callable[[], Tensor] | None = None
 
 
 def probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
@@ -124,8 +126,8 @@ def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verd
     chosen = greedy(logits)
     tokens = chosen[rows]
     accepted = _leading(draft_tokens == tokens[:, :drafts], prefixes)
-    margin = gaps(logits, chosen)[rows]
-    return Verdict(_until(tokens, accepted), accepted, margin.isfinite().all(1), margin)
+    sound = likeliest_is_finite(logits, chosen)[rows].all(1)
+    return Verdict(_until(tokens, accepted), accepted, sound, lambda: gaps(logits, chosen)[rows])
 
 
 def verify_sampled(
@@ -158,8 +160,8 @@ def first_tokens(logits: Tensor, config: SamplingConfig, dice: Dice | None) -> V
     """The token after each prompt from its last row's logits [B, V]: tokens [B, 1], accepted 0."""
     if dice is None:
         tokens = greedy(logits)
-        margin = gaps(logits, tokens)
-        return Verdict(tokens[:, None], torch.zeros_like(tokens), margin.isfinite(), margin[:, None])
+        sound = likeliest_is_finite(logits, tokens)
+        return Verdict(tokens[:, None], torch.zeros_like(tokens), sound, lambda: gaps(logits, tokens)[:, None])
     chances = probabilities(logits, config)
     tokens = draw(chances, dice.uniform(Purpose.TOKEN, 1).squeeze(1))
     return Verdict(tokens[:, None], torch.zeros_like(tokens), _sound(chances))
@@ -173,6 +175,11 @@ def gaps(logits: Tensor, chosen: Tensor) -> Tensor:
     best = logits.gather(-1, chosen[..., None])
     second = logits.scatter(-1, chosen[..., None], -torch.inf).amax(-1, keepdim=True)
     return (_wide(best) - _wide(second)).squeeze(-1)
+
+
+def likeliest_is_finite(logits: Tensor, chosen: Tensor) -> Tensor:
+    """Whether a row of logits has neither NaN nor +Inf, either of which is its argmax: [..., V], [...] -> [...]."""
+    return logits.gather(-1, chosen[..., None]).squeeze(-1).isfinite()
 
 
 def _sound(chances: Tensor) -> Tensor:

@@ -61,15 +61,31 @@ class LiveRun:
         return sum(1 for facts in self.result.requests.values() if facts.finish_reason)
 
     def advance(self) -> None:
-        """Make the next step and record it; waits for an arrival when there is nothing else to do."""
-        _await_arrival(self.worker)
-        s = self.worker.step(self.result.steps, self.worker.recorder.now_ns())
-        self.worker.recorder.end_step(s, self._timings())
+        """Make the next step and keep it; waits for an arrival when there is nothing else to do."""
+        self.step()
+        self.keep()
+
+    def step(self) -> None:
+        """Make the next step: its ops and nothing else, up to the stamp that closes the last."""
+        worker = self.worker
+        worker.device.timed = worker.recorder.times_work
+        _await_arrival(worker)
+        self._made = worker.step(self.result.steps, worker.recorder.now_ns())
+        worker.recorder.close_step()
+
+    def keep(self) -> None:
+        """Read what is observed of the step just made, and when its device work ran, all at once; record it."""
+        s, worker = self._made, self.worker
+        names = worker.recorder.observes_prefill if s.prefill else worker.recorder.observes
+        if names:
+            s.observed = worker.device.observe(names)
+        worker.recorder.end_step(s, self._timings())
         self.result.steps += 1
         _account(self.worker, s, self.result)
 
     def close(self) -> RunResult:
         """Take the last device times and return the result."""
+        self.worker.device.timed = True
         self.worker.recorder.close(self._timings())
         self.result.end_ns = self.worker.recorder.now_ns()
         return self.result

@@ -57,7 +57,8 @@ def interleave(
         for run, clock in (*runs[shift:], *runs[:shift]):
             if not run.finished:
                 clock.resume()
-                run.advance()
+                run.step()
                 clock.pause()
+                run.keep()
         rounds += 1
         progress(sum(run.served for run, _ in runs))

@@ -1,7 +1,8 @@
 """What a live run leaves behind: events, steps, rows, requests and outcomes, written as it goes.
 
 One time stamp closes an op and opens the next, so the host's ops tile the step and nothing falls between them.
-The recorder adds no device sync: what it observes rides on the read of the emitted tokens.
+Inside a step the recorder does nothing but stamp: what it observes, and when device work ran, is read once the step is
+closed.
 """
 
 from __future__ import annotations
@@ -45,11 +46,13 @@ class StepFacts(Protocol):
 class Recorder:
     """The silent recorder: gives flow ids and keeps nothing. What a run costs without a recording.
 
-    observes, observes_prefill: device outputs that come along with the tokens of a decode or prefill step.
+    observes, observes_prefill: device outputs that are read after a decode or prefill step. times_work: whether device
+    work is timed.
     """
 
     observes: tuple[str, ...] = ()
     observes_prefill: tuple[str, ...] = ()
+    times_work = False
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
         """`now_ns`: the run's clock, which is the device's."""
@@ -66,8 +69,11 @@ class Recorder:
         """The host waits for the device in here."""
         yield
 
+    def close_step(self) -> None:
+        """Close the step's last op; nothing that follows is the step's."""
+
     def end_step(self, s: StepFacts, timings: Sequence[WorkTiming]) -> None:
-        """Close the step's last op and keep what the step did."""
+        """Keep what the step did."""
 
     def end_request(self, request: RequestFacts) -> None:
         """Keep a request that is finished."""
@@ -114,6 +120,8 @@ class _OpenOp:
 class TraceRecorder(Recorder):
     """Writes a trace. Flushes between steps every few seconds, so a killed run keeps all but the last of it."""
 
+    times_work = True
+
     def __init__(
         self, now_ns: Callable[[], int], writer: TraceWriter, placement: Placement, *, greedy: bool = True
     ) -> None:
@@ -150,7 +158,6 @@ class TraceRecorder(Recorder):
 
     def end_step(self, s: StepFacts, timings: Sequence[WorkTiming]) -> None:
         """Append the step's events, its row in `steps`, and a row a sequence."""
-        self._shut(self.now_ns())
         ops, self._ops = self._ops, []
         self._first_flows.append(ops[0][0].flow)
         self._steps.append(s.index)
@@ -164,6 +171,10 @@ class TraceRecorder(Recorder):
         if self.now_ns() - self._flushed_ns > _FLUSH_EVERY_NS:
             self._writer.flush()
             self._flushed_ns = self.now_ns()
+
+    def close_step(self) -> None:
+        """Close the step's last op."""
+        self._shut(self.now_ns())
 
     def end_request(self, request: RequestFacts) -> None:
         """Append the request and the outcomes of the anchors that it visited."""

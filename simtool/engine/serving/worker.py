@@ -201,13 +201,11 @@ class Worker:
         self._launch(s, "verify")
 
     def read_tokens(self, s: StepState) -> None:
-        """The emitted tokens, cut at the length limit and at a stop token; what is observed comes along."""
-        observed = self.recorder.observes_prefill if s.prefill else self.recorder.observes
-        arrays = self._read(s, "read_tokens", ("tokens", "accepted", "sound", *observed))
+        """The emitted tokens, cut at the length limit and at a stop token."""
+        arrays = self._read(s, "read_tokens", ("tokens", "accepted", "sound"))
         if not arrays["sound"].all():
             self.device.find_unsound()
         s.tokens_ns = self.recorder.now_ns()
-        s.observed = {name: arrays[name] for name in observed}
         s.accepted = arrays["accepted"].tolist()
         for sequence, row, accepted in zip(s.sequences, arrays["tokens"].tolist(), s.accepted, strict=True):
             s.emitted.append(self._cut(row[: accepted + 1], sequence.remaining))

@@ -106,7 +106,8 @@ def test_greedy_verdict_by_hand():
     verdict = verify_greedy(logits, torch.tensor([0, 3, 4, 7]), drafts)
     assert verdict.accepted.tolist() == [1, 0, 2]
     assert verdict.tokens.tolist() == [[3, 1, 0], [1, 0, 0], [5, 2, 2]]
-    assert verdict.margin.tolist() == [[2, 2, 2]] * 3
+    assert verdict.margin is not None
+    assert verdict.margin().tolist() == [[2, 2, 2]] * 3
 
 
 def test_gaps_are_between_the_two_likeliest_and_a_tie_has_none():
