@@ -10,10 +10,11 @@ from simtool.analysis.comparison.verdict import verdicts
 from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
+from simtool.report.figures.like_steps import like_steps, representative_step
 from simtool.report.figures.path_stack import LATENCY, draw_path_stacks, path_stack
 from simtool.report.figures.prediction import draw_predictions, predictions
 from simtool.report.figures.style import WORK_COLOURS, work_kind
-from simtool.report.figures.timeline import WAIT, draw_timelines, representative_step, step_timeline
+from simtool.report.figures.timeline import WAIT, draw_timelines, step_timeline
 from simtool.report.terminal.numbers import NUMBERS
 from simtool.step.ops import CATALOGUE
 from simtool.trace.trace import replace_table
@@ -53,19 +54,42 @@ def test_comparison_keeps_live_and_modeled_apart(arms):
     assert figure.data[0].marker.symbol != figure.data[1].marker.symbol
 
 
-def test_the_timeline_shows_a_median_step_in_full(arms):
+def test_the_timeline_shows_a_step_in_full(arms):
     arm = _named(arms, "this-step (live)")
-    recorded = arm.traces[0]
-    timeline = step_timeline(arm)
+    step = representative_step(arm.traces[0])
+    assert step is not None
+    timeline = step_timeline(arm, step)
     assert timeline is not None
-    steps = recorded.table("steps").filter((pl.col("kind") == "decode") & (pl.col("batch") == 3) & pl.col("pruned"))
-    lengths = (steps["end_ns"] - steps["start_ns"]).sort()
-    assert timeline.length_ns == lengths[len(lengths) // 2]
     host = [bar for bar in timeline.bars if bar.lane == "host"]
     assert sum(bar.length_ms for bar in host) == pytest.approx(timeline.length_ns / NS_PER_MS)
     assert {bar.op for bar in host if bar.kind == WAIT} == {"read_confidence", "read_tokens", "write_context"}
-    drawn = sum(len(trace.x) for trace in draw_timelines([timeline]).data)
-    assert drawn == len(timeline.bars)
+    figure = draw_timelines([timeline])
+    assert sum(len(trace.x) for trace in figure.data if trace.type == "bar") == len(timeline.bars)
+    bar = next(trace for trace in figure.data if trace.type == "bar")
+    _, _, end_ms, length_ms = bar.customdata[0]
+    assert end_ms == pytest.approx(bar.base[0] + length_ms)
+    assert "to %{customdata[2]:.3f} ms (%{customdata[3]:.3f} ms)" in bar.hovertemplate
+
+
+def test_the_timeline_draws_the_critical_path_and_the_launches(arms):
+    arm = _named(arms, "this-step (live)")
+    timeline = step_timeline(arm, representative_step(arm.traces[0]) or 0)
+    assert timeline is not None
+    length_ms = timeline.length_ns / NS_PER_MS
+    assert 0.5 * length_ms < sum(end - start for _, start, end in timeline.path) <= length_ms + 1e-9
+    launched = {each.work for each in timeline.launches}
+    assert {"draft", "target", "verify"} <= launched
+    assert all(each.launched_ms <= each.started_ms for each in timeline.launches)
+    names = [trace.name for trace in draw_timelines([timeline]).data]
+    assert names[-2:] == ["critical path", "launch"]
+
+
+def test_like_steps_have_one_number_in_every_arm(arms):
+    live = [arm for arm in arms if arm.origin == "live"]
+    choices = like_steps(live, 5)
+    assert len(choices) > 1
+    assert all(set(choice) == {arm.label for arm in live} for choice in choices)
+    assert all(len(set(choice.values())) == 1 for choice in choices)
 
 
 def test_without_decode_steps_there_is_none_to_show(tmp_path):

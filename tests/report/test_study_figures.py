@@ -10,7 +10,7 @@ from xllm_2280.regions import Region
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.runs import Run
 from simtool.analysis.staleness import Persistence, Staleness
-from simtool.report.figures.break_even import contours, draw_break_even
+from simtool.report.figures.break_even import affordable_loss, draw_break_even
 from simtool.report.figures.heat_map import draw_heat_map, heat_maps
 from simtool.report.figures.sensitivity import draw_sensitivity, shown_bars
 from simtool.report.figures.staleness import draw_by_position, draw_loss, draw_persistence
@@ -42,21 +42,25 @@ def test_tornado_shows_what_moves_the_step():
     found = Sensitivity("lag", 8, 1_000.0, bars)
     assert [bar.name for bar in shown_bars(found)] == ["target", "decide"]
     figure = draw_sensitivity(found)
-    assert [trace.name for trace in figure.data] == ["free", "halved", "moved"]
-    assert figure.data[2].x == (None, 0.04)
+    assert [(trace.name, trace.y) for trace in figure.data[::3]] == [("free", ("decide",)), ("free", ("target",))]
+    assert [trace.x for trace in figure.data[2::3]] == [(0.04,), (None,)]
+    assert [note.text for note in figure.layout.annotations] == ["host ops", "device work"]
 
 
-def test_contours_are_a_grid():
+def test_affordable_loss_is_drawn_as_the_grid_that_was_replayed():
     points = [
         BreakEven(concurrency, cost, Interval(0.01 * concurrency + cost / 1e6), Interval(0.002))
         for concurrency in (8, 1)
         for cost in (1_000, 0)
     ]
-    grid = contours(points)
+    grid = affordable_loss(points)
     assert (grid.concurrencies, grid.decisions_us) == ((1, 8), (0.0, 1.0))
     np.testing.assert_allclose(grid.affordable, [[1.0, 1.1], [8.0, 8.1]])
     assert grid.lost == (0.2, 0.2)
-    assert len(draw_break_even(points).layout.annotations) == 2
+    (cells,) = draw_break_even(points).data
+    assert cells.type == "heatmap"
+    np.testing.assert_allclose(cells.z, [[0.8, 0.9], [7.8, 7.9]])
+    assert cells.y == ("1 (loses 0.2 %)", "8 (loses 0.2 %)")
 
 
 def cell(name, step_ns):

@@ -36,7 +36,7 @@ def _sections(answers: Sequence[TraceAnswers]) -> Iterator[Section]:
         for machine, points in each.break_evens:
             yield Section(
                 f"How much acceptance a lag may cost: {machine.profile.name}, SL {each.sl}",
-                "Contours: the share of tokens per step that lag-overlap-late can afford to lose against this-step.",
+                "Each cell: the share of tokens per step that lag-overlap-late can afford to lose against this-step.",
                 draw_break_even(points),
             )
         for machine, found in each.sensitivities:

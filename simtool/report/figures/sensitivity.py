@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import plotly.graph_objects as go
+from plotly.subplots import make_subplots
 
 from simtool.report.figures.style import FAINT, dress
 from simtool.study.sensitivity import OpSensitivity, Sensitivity
@@ -20,27 +21,42 @@ def shown_bars(found: Sensitivity) -> list[OpSensitivity]:
 
 
 def draw_sensitivity(found: Sensitivity) -> go.Figure:
-    """Draw three bars an op."""
-    bars = shown_bars(found)
-    names = [f"{bar.name} ({bar.lane})" for bar in bars]
-    gains: dict[str, list[float | None]] = {
+    """Draw three bars an op, host ops above and device work below: the two are sped up by different people."""
+    sides: dict[str, list[OpSensitivity]] = {"host": [], "device": []}
+    for bar in shown_bars(found):
+        sides["host" if bar.lane == "host" else "device"].append(bar)
+    sides = {side: bars for side, bars in sides.items() if bars}
+    heights = [len(bars) for bars in sides.values()]
+    titles = [{"host": "host ops", "device": "device work"}[side] for side in sides]
+    figure = make_subplots(
+        rows=max(len(sides), 1), cols=1, shared_xaxes=True, row_heights=heights or None, subplot_titles=titles
+    )
+    for row, bars in enumerate(sides.values(), start=1):
+        for change, values in _gains(bars).items():
+            figure.add_bar(
+                name=change,
+                legendgroup=change,
+                showlegend=row == 1,
+                orientation="h",
+                y=[bar.name for bar in bars],
+                x=[None if value is None else value / NS_PER_US for value in values],
+                marker_color=_COLOURS[change],
+                hovertemplate=f"%{{y}} {change}: %{{x:.1f}} us<extra></extra>",
+                row=row,
+                col=1,
+            )
+        figure.add_vline(x=0, line_color=FAINT, row=row, col=1)
+    title = f"us off the mean step of {found.placement} ({found.step_ns / NS_PER_US:,.0f} us)"
+    dress(figure, height=170 + _ROW_PX * sum(heights))
+    figure.update_xaxes(title=title, row=max(len(sides), 1), col=1)
+    figure.update_layout(barmode="group", margin_t=60, legend_y=1.08)
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    return figure
+
+
+def _gains(bars: list[OpSensitivity]) -> dict[str, list[float | None]]:
+    return {
         "free": [bar.free_ns for bar in bars],
         "halved": [bar.halved_ns for bar in bars],
         "moved": [bar.moved_ns for bar in bars],
     }
-    figure = go.Figure()
-    for change, values in gains.items():
-        figure.add_bar(
-            name=change,
-            orientation="h",
-            y=names,
-            x=[None if value is None else value / NS_PER_US for value in values],
-            marker_color=_COLOURS[change],
-            hovertemplate=f"%{{y}} {change}: %{{x:.1f}} us<extra></extra>",
-        )
-    figure.add_vline(x=0, line_color=FAINT)
-    title = f"us off the mean step of {found.placement} ({found.step_ns / NS_PER_US:,.0f} us)"
-    dress(figure, height=120 + _ROW_PX * len(bars), x_title=title)
-    figure.update_layout(barmode="group")
-    figure.update_yaxes(autorange="reversed", showgrid=False)
-    return figure

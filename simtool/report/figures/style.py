@@ -26,7 +26,16 @@ WORK_COLOURS = {
 }
 _WORK: Mapping[str, tuple[str, ...]] = {
     "schedule and finish": ("schedule", "read_states", "finish"),
-    "draft": ("build_query", "rebind_draft", "launch_draft", "draft", "launch_sample", "sample"),
+    "draft": (
+        "build_query",
+        "rebind_draft",
+        "launch_draft",
+        "draft",
+        "launch_sample",
+        "sample",
+        "launch_tokens",
+        "sample_tokens",
+    ),
     "decide": ("read_confidence", "decide", "store_confidence"),
     "build the validate batch": (
         "build_dense",

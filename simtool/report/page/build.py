@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm, differences, gather_arms, placement_name
 from simtool.analysis.comparison.noise import foreign_load
@@ -10,9 +10,10 @@ from simtool.analysis.comparison.verdict import Verdict, verdicts
 from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import Acceptance, acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
+from simtool.report.figures.like_steps import like_steps
 from simtool.report.figures.path_stack import draw_path_stacks, path_stack
 from simtool.report.figures.prediction import draw_predictions, predictions
-from simtool.report.figures.timeline import draw_timelines, step_timeline
+from simtool.report.figures.timeline import StepTimeline, draw_timelines, step_timeline
 from simtool.report.page.op_table import op_table
 from simtool.report.page.page import Page, PageTable, Section
 from simtool.report.page.provenance import sources
@@ -20,13 +21,14 @@ from simtool.report.terminal.numbers import NUMBERS
 from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import Trace
 
-TITLE = "Where should the verify-length decision sit?"
+TITLE = "Which placement gives the most tokens per second, and by how much?"
 _NO_DECODE_STEP = {
     "live": "no request went beyond its first token, so there is no decode step to compare",
     "replayed": "modeled: no request went beyond its first token, so there is no decode step to compare",
     "imported": "imported: a profiler's output names no decode step, so there is no throughput to compare",
 }
 _MAX_TIMELINES = 8
+_MAX_STEPS = 9
 
 Progress = Callable[[int], None]
 #: How often `build_page` reports progress.
@@ -70,13 +72,25 @@ def _comparison(answers: Sequence[Verdict], arms: Sequence[Arm]) -> Section:
 def _timelines(arms: Sequence[Arm]) -> Section:
     title = "One step, lane by lane"
     once = _once(arms)
-    shown = [timeline for arm in once[:_MAX_TIMELINES] if (timeline := step_timeline(arm)) is not None]
-    if not shown:
+    drawn = [(choice, draw_timelines(found)) for choice in like_steps(once[:_MAX_TIMELINES], _MAX_STEPS)
+             if (found := _laid_out(once, choice))]  # fmt: skip
+    if not drawn:
         return Section(title, "The traces hold no events, so no step can be drawn.")
-    text = "The decode step of median length of each placement, live where there is one. Hatched: the host waits."
+    text = (
+        "The same step of every placement, live where there is one, and of about its mean length. Hatched: the host "
+        "waits. Black line: what bounds the step, its critical path. Arrows: from a launch to where its work begins."
+    )
     if len(once) > _MAX_TIMELINES:
         text += f" The first {_MAX_TIMELINES} of {len(once)} are drawn."
-    return Section(title, text, draw_timelines(shown))
+    first = drawn[0][1]
+    views = [(f"step {max(choice.values())}", figure) for choice, figure in drawn]
+    views.sort(key=lambda view: int(view[0].removeprefix("step ")))
+    return Section(title, text, first, views=views if len(drawn) > 1 else ())
+
+
+def _laid_out(arms: Sequence[Arm], choice: Mapping[str, int]) -> list[StepTimeline]:
+    found = (step_timeline(arm, choice[arm.label]) for arm in arms if arm.label in choice)
+    return [each for each in found if each is not None]
 
 
 def _path(arms: Sequence[Arm]) -> Section:
@@ -84,7 +98,11 @@ def _path(arms: Sequence[Arm]) -> Section:
     stacks = [stack for arm in arms if (stack := path_stack(arm)) is not None]
     if not stacks:
         return Section(title, "The traces hold no events, so the critical path is unknown.")
-    text = "The chain of work that bounds the step's end; its parts sum to the step. Hatched: the device sat idle."
+    text = (
+        "The chain of work that bounds the step's end; its parts sum to the step. Hatched: the device sat idle. "
+        "Launch, hand-over, wake-up: time in which nothing on the chain ran, from a launch until the device began, "
+        "between two works of a stream, and from the device's end until the waiting host noticed."
+    )
     return Section(title, text, draw_path_stacks(stacks))
 
 

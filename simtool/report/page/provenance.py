@@ -32,6 +32,39 @@ def sources(arms: Sequence[Arm]) -> list[FigureSource]:
     return [_source(arm, run, trace) for arm in arms for run, trace in zip(arm.runs, arm.traces, strict=True)]
 
 
+@dataclass(frozen=True)
+class SourceGroup:
+    """The runs that one command made on one machine. runs: each with its number and how far off that may be."""
+
+    origin: str
+    arms: str
+    command: str
+    hardware: str
+    models: str
+    notes: str
+    runs: str
+
+
+def grouped(sources: Sequence[FigureSource]) -> list[SourceGroup]:
+    """Put the runs of one command, origin, machine and notes together, in the order of their first."""
+    groups: dict[tuple[str, ...], list[FigureSource]] = {}
+    for each in sources:
+        key = (each.origin, each.command, each.hardware, each.models, each.notes)
+        groups.setdefault(key, []).append(each)
+    return [
+        SourceGroup(
+            origin=origin,
+            arms=", ".join(dict.fromkeys(each.label for each in runs)),
+            command=command,
+            hardware=hardware,
+            models=models,
+            notes=notes,
+            runs="; ".join(f"{each.trace}: {each.tokens_per_s} tok/s ({each.error})" for each in runs),
+        )
+        for (origin, command, hardware, models, notes), runs in groups.items()
+    ]
+
+
 def _source(arm: Arm, run: Run, trace: Trace) -> FigureSource:
     manifest = trace.manifest
     speed, error = "-", "-"
