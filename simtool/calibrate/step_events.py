@@ -14,6 +14,7 @@ from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, syncing
 from simtool.trace.trace import Trace
 
+_UNKNOWN = "is not in the catalogue, so it has no cost features; import it with --map, rules that name its ops"
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
 
 
@@ -106,13 +107,23 @@ def _check_features(record: StepRecord, source: Path) -> None:
                     )
 
 
+def _one_work_each(events: pl.DataFrame) -> pl.DataFrame:
+    """The events of an import with all kernels of one work of a launch as one, from the first to the last."""
+    device = events.filter(pl.col("lane") != Lane.HOST.value)
+    work = ["flow", "op", "lane"]
+    whole = device.group_by(work).agg(pl.col("start_ns").min(), pl.col("end_ns").max(), pl.col("bytes").sum())
+    merged = device.unique(work, keep="first").update(whole, on=work)
+    return pl.concat([events.filter(pl.col("lane") == Lane.HOST.value), merged])
+
+
 def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
-    events = known_events(trace).sort("start_ns")
+    events = _one_work_each(known_events(trace)) if trace.manifest.origin == "imported" else known_events(trace)
+    events = events.sort("start_ns")
     works: dict[int, list[WorkRecord]] = {}
     device = events.filter(pl.col("lane") != Lane.HOST.value)
     for name, lane, start_ns, end_ns, flow in device.select("op", "lane", "start_ns", "end_ns", "flow").iter_rows():
         if name not in _WORKS:
-            raise TraceError(f"{trace.path}: device work {name!r} is not in the catalogue, so it has no cost features")
+            raise TraceError(f"{trace.path}: device work {name!r} {_UNKNOWN}")
         works.setdefault(flow, []).append(WorkRecord(name, lane, start_ns, end_ns))
     steps: dict[int, list[OpRecord]] = {}
     host = events.filter(pl.col("lane") == Lane.HOST.value)
@@ -120,7 +131,7 @@ def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
     columns = ("step", "flow", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
     for step, flow, name, start_ns, end_ns, wait_start_ns, wait_end_ns in host.select(columns).iter_rows():
         if name not in CATALOGUE:
-            raise TraceError(f"{trace.path}: host op {name!r} is not in the catalogue, so it has no cost features")
+            raise TraceError(f"{trace.path}: host op {name!r} {_UNKNOWN}")
         op = syncing(CATALOGUE[name]) if name in syncs and wait_end_ns is not None else CATALOGUE[name]
         record = OpRecord(op, start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
         steps.setdefault(step, []).append(record)

@@ -105,3 +105,52 @@ def test_a_lane_that_makes_no_sense_is_refused(
     assert run(["import", "trace.json", "--lane", lane]) == 2
     assert message in capsys.readouterr().err
     assert not Path("trace-imported").exists()
+
+
+def _profile(path: Path) -> Path:
+    """A decode step: one range that rules know, a launch in it, its kernel, and a hundred categories of no use."""
+    events = [
+        {"ph": "X", "cat": "user_annotation", "name": "step[decode bs=4]", "pid": 1, "tid": 1, "ts": 0, "dur": 50},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaGraphLaunch", "pid": 1, "tid": 1, "ts": 5, "dur": 5,
+         "args": {"correlation": 1}},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20, "dur": 90,
+         "args": {"correlation": 1, "device": 0, "stream": 7}},
+        *({"ph": "X", "cat": f"mine_{i}", "name": "n", "pid": 1, "tid": 1, "ts": 1, "dur": 1} for i in range(100)),
+    ]  # fmt: skip
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+def test_import_names_ops_and_says_what_it_left_out_in_ten_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _profile(Path("p.json"))
+    assert run(["import", "p.json", "--map", "sglang", "--out", "trace"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    dropped = [line for line in printed if line.startswith("  dropped: ")]
+    assert len(dropped) == 11
+    assert dropped[-1] == "  dropped: and 91 more, in manifest.json"
+    assert "  ops: named: launch_target 1, target 1" in printed
+    assert run(["report", "trace", "--out", "page.html"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--map", "nowhere"], "no rules of that name ship"),
+        (["--step-marker", "nothing"], "matches no annotation and no host call"),
+        (["--device", "device 9"], "no device 'device 9'"),
+    ],
+)
+def test_import_refuses_choices_that_fit_nothing(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _profile(Path("p.json"))
+    assert run(["import", "p.json", *options, "--out", "trace"]) == 2
+    assert message in capsys.readouterr().err

@@ -42,8 +42,8 @@ class Arm:
 
     @property
     def decodes(self) -> bool:
-        """Whether every run has a decode step; a profiler's output has none, and nothing to compare."""
-        return all(len(run.tokens) for run in self.runs)
+        """Whether every run has decode steps that emitted tokens; a profile tells of none, so nothing to compare."""
+        return all(len(run.tokens) and run.tokens.any() for run in self.runs)
 
     @property
     def name(self) -> str:

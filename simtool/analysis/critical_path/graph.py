@@ -74,6 +74,7 @@ class _Edges:
         for queue in self._queues:
             yield self._done(*self._in_a_row(queue, self._nodes.step), within_ns=0)
         yield self._done(*self._in_a_row(self._by_flow, self._nodes.flow), within_ns=0)
+        yield self._other_streams()
         launches = self._launches()
         yield from self._data(*launches)
         yield launches
@@ -120,6 +121,25 @@ class _Edges:
             nodes, place = nodes[missing], place[missing]
         later, before = (np.concatenate(side) for side in zip(*found, strict=True))
         return later, before
+
+    def _other_streams(self) -> _Pairs:
+        """Pair an import's device work with what was over last before it: another stream's work, if it waited for that.
+
+        A profile does not say which stream waits for which; own traces do, by the data their ops need.
+        """
+        tracks = self._nodes.track[self._works]
+        if not len(tracks) or (tracks == tracks[0]).all():
+            return tracks[:0], tracks[:0]
+        step, start_ns, end_ns = self._nodes.step, self._nodes.start_ns, self._nodes.end_ns
+        by_end = self._works[np.lexsort((end_ns[self._works], step[self._works]))]
+        first_ns = start_ns.min()
+        size = int(max(end_ns.max(), start_ns.max()) - first_ns) + 1
+        ends = step[by_end] * size + np.clip(end_ns[by_end] - first_ns, 0, size - 1)
+        place = np.searchsorted(ends, step[self._works] * size + (start_ns[self._works] - first_ns), "right") - 1
+        some = np.flatnonzero(place >= 0)
+        nodes, before = self._works[some], by_end[place[some]]
+        same = np.flatnonzero((step[nodes] == step[before]) & (before < nodes))
+        return nodes[same], before[same]
 
     def _launches(self) -> _Pairs:
         """Pair device work with the host segment that launched it: the latest of its flow, before or after a wait."""

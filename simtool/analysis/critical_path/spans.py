@@ -8,7 +8,7 @@ from simtool.trace.trace import Trace
 
 
 def typical_steps(trace: Trace) -> pl.DataFrame:
-    """Return step, start_ns, end_ns, pruned of the decode steps at full occupancy.
+    """Return step, start_ns, end_ns, pruned of the decode steps at full occupancy; of all where no batch is said.
 
     A trace without a steps table (a profiler's output) gives the span of each step's events instead.
     """
@@ -17,5 +17,5 @@ def typical_steps(trace: Trace) -> pl.DataFrame:
         span = (pl.col("start_ns").min(), pl.col("end_ns").max(), pl.lit(False).alias("pruned"))
         return trace.table("events").group_by("step").agg(*span).sort("step")
     decode = steps.filter(pl.col("kind") == "decode")
-    full = decode.filter(pl.col("batch") == pl.col("batch").max())
+    full = decode.filter((pl.col("batch") == pl.col("batch").max()) | pl.col("batch").max().is_null())
     return full.select("step", "start_ns", "end_ns", "pruned")

@@ -25,7 +25,7 @@ TITLE = "Which placement gives the most tokens per second, and by how much?"
 _NO_DECODE_STEP = {
     "live": "no request went beyond its first token, so there is no decode step to compare",
     "replayed": "modeled: no request went beyond its first token, so there is no decode step to compare",
-    "imported": "imported: a profiler's output names no decode step, so there is no throughput to compare",
+    "imported": "imported: a profile alone tells of no token, so there is no throughput to compare",
 }
 _MAX_TIMELINES = 8
 _MAX_STEPS = 9

@@ -23,13 +23,17 @@ def import_path(path: Path, options: ProfileOptions = DEFAULTS, unit: TimeUnit |
     """
     if not path.exists():
         raise TraceError(f"{path}: is not there; give a profiler's output or a request trace")
-    if not path.is_dir() and looks_like_step_log(path):
+    if path.is_dir() or is_profile_table(path):
+        if unit is not None:
+            raise TraceError(f"{path}: --time-unit is for request traces, and this is none; leave it out")
+        return import_profile(path, options)
+    if looks_like_step_log(path):
         if options != DEFAULTS or unit is not None:
             raise TraceError(
                 f"{path}: a step log has no streams and says its times, so --lane and --time-unit do not apply"
             )
         return import_step_log(path)
-    if not path.is_dir() and _is_requests(path):
+    if _is_requests(path):
         if options != DEFAULTS:
             raise TraceError(f"{path}: a request trace has no streams and no steps, so none can be chosen")
         return import_requests(read_requests(path, unit))
@@ -47,9 +51,7 @@ def _is_requests(path: Path) -> bool:
         raise TraceError(f"{path}: cannot be read ({error.strerror}); give a file that can be") from error
     if encoding:
         raise TraceError(f"{path}: is {encoding} text; convert it first: iconv -f {encoding} -t UTF-8 {path.name}")
-    if is_request_trace(path):
-        return True
-    return path.suffix.lower() in (".csv", ".jsonl") and not is_profile_table(path)
+    return is_request_trace(path) or path.suffix.lower() in (".csv", ".jsonl")
 
 
 def import_requests(trace: RequestTrace) -> Imported:

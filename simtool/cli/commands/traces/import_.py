@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     from simtool.trace.trace import Trace
 
 _TOLD = ("events", "steps", "rows", "requests")
+_HEADINGS = (
+    "host_threads",
+    "lanes",
+    "steps",
+    "ops",
+    "join",
+    "overlapping_events",
+    "device_work_without_launch",
+    "launches_for_other_devices",
+    "launch_delay",
+    "kernel_details",
+    "step_trace_time",
+    "dropped",
+)
+_MOST_LINES = 10
 _DEVICE_LANES = tuple(lane for lane in Lane if lane is not Lane.HOST)
 
 
@@ -31,6 +46,14 @@ def import_(
     lane: Annotated[list[str] | None, typer.Option(metavar="STREAM=LANE", help="Put a stream on prepare, compute or "
                     "copy, e.g. 'device 0 stream 7=copy'; default: by what it does. May be repeated.")] = None,
     time_unit: TimeUnitOption = None,
+    rules: Annotated[str | None, typer.Option("--map", metavar="FILE|NAME", help="Rules that say which annotation, "
+                     "call or kernel is which op (docs/importing.md); vllm, vllm_ascend, sglang, xllm ship.")] = None,
+    step_marker: Annotated[str | None, typer.Option(metavar="REGEX", help="A decode step begins with each annotation "
+                           "or host call of this name.")] = None,
+    device: Annotated[str | None, typer.Option(help="Keep this one of several devices, e.g. 'device 1'; default: the "
+                                                    "one with most work.")] = None,
+    max_expanded_gib: Annotated[float | None, typer.Option(min=0.001, help="What a .gz may unfold to; default: 4.")]
+    = None,
     force: ForceFlag = False,
     json: JsonFlag = False,
 ) -> None:  # fmt: skip
@@ -39,12 +62,16 @@ def import_(
     named = _named(source, step_log, join)
     target = out if out is not None else Path(f"{_stem(named)}-imported")
     check_output(target, force=force)
+    from simtool.trace.importers.chrome_json.source import MAX_EXPANDED_BYTES
     from simtool.trace.importers.detect import import_path
     from simtool.trace.importers.profile import ProfileOptions
     from simtool.trace.importers.step_log.importing import import_step_log
     from simtool.trace.importers.to_events.mapping import Choices
+    from simtool.trace.importers.to_events.rules import load_rules
 
-    options = ProfileOptions(Choices(lanes=lanes))
+    choices = Choices(lanes, step_marker, device, load_rules(rules) if rules is not None else None)
+    limit = MAX_EXPANDED_BYTES if max_expanded_gib is None else int(max_expanded_gib * (1 << 30))
+    options = ProfileOptions(choices, limit)
     found = import_path(source, options, time_unit) if source is not None else None
     whole = import_step_log(step_log, found, join) if step_log is not None else found
     assert whole is not None, "one of the two was given"
@@ -90,27 +117,24 @@ def _print(trace: Trace) -> None:
     details = trace.manifest.details
     rows = ", ".join(f"{trace.table(name).height:,} {name}" for name in _TOLD if trace.table(name).height)
     console.line(f"{trace.manifest.engine}: {rows or 'nothing'}")
-    for heading in (
-        "host_thread",
-        "lanes",
-        "steps",
-        "join",
-        "overlapping_events",
-        "device_work_without_launch",
-        "dropped",
-    ):
-        for line in _lines(details.get(heading)):
+    for heading in _HEADINGS:
+        lines = _lines(details.get(heading))
+        for line in lines[:_MOST_LINES]:
             console.line(f"  {heading.replace('_', ' ')}: {line}")
+        if len(lines) > _MOST_LINES:
+            console.line(f"  {heading.replace('_', ' ')}: and {len(lines) - _MOST_LINES:,} more, in manifest.json")
     for warning in trace.manifest.warnings:
         console.line(f"warning: {warning}")
     console.line(f"wrote {trace.path}")
 
 
 def _lines(value: object) -> list[str]:
-    """One line an entry of a table; a table of tables says its inner entries in one line."""
+    """One line an entry of a table, the largest counts first; a table of tables says its inner entries in one line."""
     if not isinstance(value, dict):
         return [] if value is None else [str(value)]
-    return [f"{name}: {_flat(inner)}" for name, inner in value.items()]
+    counts = bool(value) and all(isinstance(inner, int) for inner in value.values())
+    entries = sorted(value.items(), key=lambda item: -item[1]) if counts else value.items()
+    return [f"{name}: {_flat(inner)}" for name, inner in entries]
 
 
 def _flat(value: object) -> str:

@@ -50,7 +50,7 @@ def read_timeline(columns: Columns, ledger: Ledger) -> Timeline:
     host = spans.filter(pl.col("role") == "host")
     hardware = _without_markers(spans.filter(pl.col("role") == "hardware"), ledger)
     communication = _operators(spans.filter(pl.col("role") == "communication"), columns, ledger)
-    works = _resolve(host, pl.concat([hardware, communication]), columns.arrows)
+    works = _without_parts(_resolve(host, pl.concat([hardware, communication]), columns.arrows), ledger)
     table = _works(works, _devices(columns))
     _count_rest(spans.filter(pl.col("role") == "rest"), columns, ledger)
     return Timeline(
@@ -109,6 +109,17 @@ def _resolve(host: pl.DataFrame, works: pl.DataFrame, arrows: pl.DataFrame) -> p
     agree = both.is_empty() or 2 * int((both["row"] == both["id_row"]).fill_null(False).sum()) >= both.height
     row = pl.coalesce("row", "id_row") if agree else pl.col("row")
     return found.with_columns(link=pl.format("call {}", row)).drop("row", "id_row")
+
+
+def _without_parts(works: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
+    """Leave out what a collective operator's own launch ran inside the operator's span: it is the operator again."""
+    rows = works.with_row_index("part")
+    operators = rows.filter((pl.col("role") == "communication") & pl.col("link").is_not_null())
+    operators = operators.select("link", first_ns="start_ns", last_ns="end_ns")
+    inside = (pl.col("start_ns") >= pl.col("first_ns")) & (pl.col("end_ns") <= pl.col("last_ns"))
+    parts = rows.filter(pl.col("role") == "hardware").join(operators, on="link").filter(inside)["part"].unique()
+    ledger.drop("parts of communication operators", len(parts))
+    return rows.filter(~pl.col("part").is_in(parts.implode())).drop("part")
 
 
 def _connection() -> pl.Expr:

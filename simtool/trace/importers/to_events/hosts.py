@@ -81,7 +81,8 @@ def _of_use(calls: pl.DataFrame, works: pl.DataFrame, ledger: Ledger) -> pl.Data
     marked = calls.lazy().join(links, on="link", how="left", maintain_order="left").collect()
     counts = marked.group_by(pl.col("thread").cast(pl.String)).agg(pl.col("launches").sum(), calls=pl.len())
     main = counts.sort("launches", "calls", "thread", descending=[True, True, False])["thread"][0]
-    kept = marked.filter((pl.col("thread") == main) | pl.col("launches").fill_null(False) | pl.col("waits"))
+    of_use = pl.col("launches").fill_null(False) | pl.col("waits") | pl.col("op").is_not_null()
+    kept = marked.filter((pl.col("thread") == main) | of_use)
     ledger.drop("calls on other threads that neither launch nor wait", calls.height - kept.height)
     return kept.drop("launches")
 

@@ -22,17 +22,22 @@ from simtool.trace.importers.timeline import Timeline
 from simtool.trace.importers.to_events.clocks import launch_delays
 from simtool.trace.importers.to_events.hosts import Hosts, find_hosts
 from simtool.trace.importers.to_events.lanes import NO_LANES, choose_lanes, overlaps
+from simtool.trace.importers.to_events.naming import name_events, tell_naming, with_ranges
+from simtool.trace.importers.to_events.rules import Rules
 from simtool.trace.importers.to_events.steps import Steps, find_steps, steps_table
 from simtool.trace.schema import TABLES
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the caller says of a profile. lanes: stream -> lane, over the rule. step_marker: names of steps' starts."""
+    """What the caller says of a profile. lanes: stream -> lane, over the rule. step_marker: what steps
+    begin with. rules: what is which op; None: all keep their own names.
+    """
 
     lanes: Mapping[str, Lane] = field(default_factory=lambda: NO_LANES)
     step_marker: str | None = None
     device: str | None = None
+    rules: Rules | None = None
 
 
 NO_CHOICES = Choices()
@@ -52,11 +57,12 @@ def map_timeline(timeline: Timeline, ledger: Ledger, choices: Choices = NO_CHOIC
     """Map a timeline. Raises TraceError when a choice names a stream or device that is not there."""
     device = _choose_device(timeline.works, choices.device)
     works, other_links = _works_of(timeline.works, device, ledger)
-    hosts = find_hosts(timeline.calls, works, ledger)
+    hosts = find_hosts(with_ranges(timeline, choices.rules), works, ledger)
     chosen = choose_lanes(works, choices.lanes)
     works = _with_flows(works, hosts)
     steps = find_steps(timeline, hosts.calls, choices.step_marker)
     events = _events(hosts.calls, works, {stream: str(of["lane"]) for stream, of in chosen.items()}, steps)
+    events = name_events(events, works, choices.rules)
     delays = launch_delays(hosts.calls, works)
     overlapping = overlaps(events)
     details: dict[str, object] = {
@@ -70,6 +76,7 @@ def map_timeline(timeline: Timeline, ledger: Ledger, choices: Choices = NO_CHOIC
         "launches_for_other_devices": hosts.flows.join(other_links, on="link", how="semi").height,
         "launch_delay": delays.to_dict() if delays else None,
         "steps": steps.tell(events["start_ns"]),
+        "ops": tell_naming(events, choices.rules),
         **ledger.to_dict(),
     }
     warnings = [
@@ -147,6 +154,8 @@ def _events(calls: pl.DataFrame, works: pl.DataFrame, lanes: Mapping[str, str], 
         bytes=pl.lit(0, pl.Int64),
         track=pl.col("thread").cast(pl.String) if several else pl.lit(None, pl.String),
         waits_for=_waited_flow(calls, works)["waits_for"],
+        source=pl.lit(None, pl.String),
+        named=calls["op"],
     )
     step = steps.numbers(works["start_ns"])
     one_each = len(set(lanes.values())) == len(lanes)
@@ -166,6 +175,8 @@ def _events(calls: pl.DataFrame, works: pl.DataFrame, lanes: Mapping[str, str], 
             bytes="bytes",
             track=pl.lit(None, pl.String) if one_each else pl.col("stream").cast(pl.String),
             waits_for=pl.lit(None, pl.Int64),
+            source=pl.lit(None, pl.String),
+            named=pl.lit(None, pl.String),
         )
     )
     return pl.concat([host, device]).collect()
