@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from simtool.analysis.busy import device_busy
 from simtool.analysis.critical_path.critical_path import Part, critical_path
-from simtool.errors import TraceError
 from simtool.step.ops import Lane
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
@@ -123,10 +122,7 @@ def summarise_trace(trace: Trace) -> Summary:
 
 def executors_of(trace: Trace) -> dict[str, str]:
     """Return which executor runs each lane, from the manifest; lanes not named run by themselves."""
-    executors = trace.manifest.details.get("executors", {})
-    if not isinstance(executors, dict):
-        raise TraceError(f"{trace.path}: details.executors is {executors!r}; expected a table of lane to executor")
-    return {str(lane): str(name) for lane, name in executors.items()}
+    return dict(trace.manifest.run.executors or {})
 
 
 def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = None) -> Summary:

@@ -170,8 +170,8 @@ def _refuse_replays(traces: Sequence[Trace]) -> None:
     """A replay's durations are a profile's: a fit to them would look perfect, and measure nothing."""
     for trace in traces:
         if trace.manifest.origin == "replayed":
-            told = trace.manifest.details.get("profile")
-            name = f"the profile {told['name']!r}" if isinstance(told, dict) and "name" in told else "a profile"
+            costs = trace.manifest.replay.costs
+            name = "a profile" if costs is None else f"the profile {costs.name!r}"
             raise ProfileError(
                 f"{trace.path}: is replayed, so its times come from {name}; a profile must come from live or imported "
                 "traces: calibrate those, or give that profile with --profile"
@@ -179,15 +179,15 @@ def _refuse_replays(traces: Sequence[Trace]) -> None:
 
 
 def _executors(trace: Trace) -> Mapping[str, str]:
-    told = trace.manifest.details.get("executors")
-    if isinstance(told, dict):
-        return {str(lane): str(executor) for lane, executor in told.items()}
+    told = trace.manifest.run.executors
+    if told is not None:
+        return told
     return _ONE_PROCESS if trace.manifest.device == "cpu" else _STREAMS
 
 
 def _graphs(traces: Sequence[Trace]) -> GraphBuckets:
     """What was captured is part of what was measured: traces of other buckets belong to another profile."""
-    told = {trace.path: GraphBuckets.from_dict(trace.manifest.details.get("graphs")) for trace in traces}
+    told = {trace.path: trace.manifest.run.graphs for trace in traces}
     if len(set(told.values())) > 1:
         listed = "; ".join(f"{path}: up to {max(graphs.target, default=0)} rows" for path, graphs in told.items())
         raise ProfileError(f"traces of different graph buckets ({listed}); calibrate each kind by itself")

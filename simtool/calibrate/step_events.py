@@ -10,7 +10,6 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.cost_features import DecodeShape, prefill_features
-from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, syncing
 from simtool.trace.trace import Trace
 
@@ -152,7 +151,7 @@ def known_events(trace: Trace) -> pl.DataFrame:
 def _decode_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:
     manifest = trace.manifest
     steps = trace.table("rows").group_by("step", maintain_order=True).agg("kv_len", "prefix_len", "emitted")
-    graphs = GraphBuckets.from_dict(manifest.details.get("graphs"))
+    graphs = manifest.run.graphs
     for step, kv_lens, prefix_lens, emitted in steps.iter_rows():
         yield step, DecodeShape(manifest.sl, manifest.block_width, kv_lens, prefix_lens, emitted, graphs).features()
 

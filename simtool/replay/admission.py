@@ -38,13 +38,13 @@ def admissible(
 
 def tells_kv_cache(manifest: Manifest) -> bool:
     """Whether the trace says how large its KV cache was."""
-    return _whole(manifest, "kv_blocks") is not None
+    return manifest.run.kv_blocks is not None
 
 
 def _empty(manifest: Manifest, scenario: Scenario, queue: Sequence[Request]) -> Scheduler:
     """A trace that does not tell its KV cache gets one that never fills."""
-    lookahead, size = manifest.sl + 1, _whole(manifest, "block_size") or _BLOCK_SIZE
-    recorded = _whole(manifest, "kv_blocks")
+    lookahead, size = manifest.sl + 1, manifest.run.block_size or _BLOCK_SIZE
+    recorded = manifest.run.kv_blocks
     if scenario.kv_blocks is not None:
         blocks = scenario.kv_blocks
     elif recorded is not None:
@@ -52,8 +52,3 @@ def _empty(manifest: Manifest, scenario: Scenario, queue: Sequence[Request]) -> 
     else:
         blocks = sum(-(-(r.prompt_tokens + r.max_new_tokens + lookahead) // size) for r in queue)
     return Scheduler(scenario.concurrency, BlockPool(blocks, size), lookahead)
-
-
-def _whole(manifest: Manifest, name: str) -> int | None:
-    value = manifest.details.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

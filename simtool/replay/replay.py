@@ -206,13 +206,13 @@ def _sentences(source: Trace, visits: Visits) -> Iterator[str]:
 
 def _draw_warnings(manifest: Manifest) -> Iterator[str]:
     """What chance decided before the replay began."""
-    workload, bootstrap = manifest.details.get("workload"), manifest.details.get("bootstrap")
-    if isinstance(workload, dict):
-        yield from map(str, workload["warnings"])
-    if isinstance(bootstrap, dict):
+    run = manifest.run
+    if run.workload is not None:
+        yield from run.workload.warnings
+    if run.bootstrap is not None:
         yield (
-            f"distributional: all outcomes are bootstrapped by request, {bootstrap['draws']} draws of "
-            f"{bootstrap['recorded_requests']} recorded requests with seed {bootstrap['seed']}"
+            f"distributional: all outcomes are bootstrapped by request, {run.bootstrap.draws} draws of "
+            f"{run.bootstrap.recorded_requests} recorded requests with seed {run.bootstrap.seed}"
         )
     elif manifest.sampling.get("temperature"):
         yield "distributional: the source sampled at temperature > 0, so its outcomes are one draw"
@@ -220,8 +220,7 @@ def _draw_warnings(manifest: Manifest) -> Iterator[str]:
 
 def _outcomes_in_words(manifest: Manifest, visits: Visits) -> str:
     """How far the tokens can be trusted: exact; or distributional, or with a share of substitutes, or both."""
-    drawn = "bootstrap" in manifest.details or bool(manifest.sampling.get("temperature"))
-    words = ["distributional"] if drawn else []
+    words = ["distributional"] if manifest.drawn else []
     if visits.substituted:
         words.append(f"{visits.substituted_share:.1%} substituted")
     return ", ".join(words) or "exact"

@@ -23,6 +23,7 @@ from simtool.replay.scenario import Scenario
 from simtool.step.scheduler import Request
 from simtool.trace.frames import empty_frame, make_frame
 from simtool.trace.importers.requests import read_requests
+from simtool.trace.run_details import Bootstrap, ServedWorkload
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import Trace, open_trace
 from simtool.units import TimeUnit
@@ -59,16 +60,17 @@ class Workload:
         donors = _donors(recorded)
         draws = [draw for request in self.requests for draw in _draws(request, donors, seed)]
         drawn = pl.DataFrame(draws, _DRAW_SCHEMA, orient="row")
-        bootstrap = {
-            "unit": "request",
-            "seed": seed,
-            "share_of_outcomes": 1.0,
-            "recorded_requests": len(donors),
-            "draws": len(draws),
-            "spliced_requests": drawn.filter(pl.col("request_id").is_duplicated())["request_id"].n_unique(),
-        }
-        workload = {"source": self.source, "requests": len(self.requests), "warnings": list(self.warnings)}
-        details = {**recorded.manifest.details, "workload": workload, "bootstrap": bootstrap}
+        bootstrap = Bootstrap(
+            unit="request",
+            seed=seed,
+            share_of_outcomes=1.0,
+            recorded_requests=len(donors),
+            draws=len(draws),
+            spliced_requests=drawn.filter(pl.col("request_id").is_duplicated())["request_id"].n_unique(),
+        )
+        served = ServedWorkload(source=self.source, requests=len(self.requests), warnings=self.warnings)
+        told = {"workload": served.to_dict(), "bootstrap": dataclasses.asdict(bootstrap)}
+        details = {**recorded.manifest.details, **told}
         tables = {name: empty_frame(table) for name, table in TABLES.items()}
         tables |= {"requests": _requests(self.requests), "outcomes": _outcomes(recorded, drawn)}
         return Trace(recorded.path, dataclasses.replace(recorded.manifest, details=details), tables)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 from simtool.errors import TraceError
+from simtool.trace.run_details import ImportDetails, ReplayDetails, RunDetails
 from simtool.trace.schema import SCHEMA_VERSION
 
 MANIFEST_NAME = "manifest.json"
@@ -49,6 +50,28 @@ class Manifest:
             raise TraceError(f"manifest: origin is {self.origin!r}; expected one of {', '.join(ORIGINS)}")
         if self.algorithm not in ALGORITHMS:
             raise TraceError(f"manifest: algorithm is {self.algorithm!r}; expected one of {', '.join(ALGORITHMS)}")
+
+    @property
+    def run(self) -> RunDetails:
+        """How the run was made, as far as the details tell; raises TraceError where they are of another kind."""
+        return RunDetails.read(self.details, "manifest: details")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether its outcomes are one draw of many: sampled, or drawn from a recording."""
+        return self.run.bootstrap is not None or bool(self.sampling.get("temperature"))
+
+    @property
+    def replay(self) -> ReplayDetails:
+        """What a replay was made from; nothing of it is told by another trace."""
+        told = self.details if self.origin == "replayed" else {}
+        return ReplayDetails.read(told, "manifest: details")
+
+    @property
+    def imported(self) -> ImportDetails:
+        """What an import could not use; nothing of it is told by another trace."""
+        told = self.details if self.origin == "imported" else {}
+        return ImportDetails.read(told, "manifest: details")
 
     def to_dict(self) -> dict[str, object]:
         """Return the form that `from_dict` reads: plain JSON values, schema_version first."""

@@ -121,8 +121,8 @@ def _flip(gaps: list[float | None], choice: Choice, *traces: Trace) -> Judgement
 
 
 def _judged(found: str, gap: float | None, *traces: Trace) -> Judgement:
-    dtypes = [str(trace.manifest.details.get("dtype")) for trace in traces]
-    known = [dtype for dtype in dtypes if dtype in TIE_WIDTH]
+    dtypes = [trace.manifest.run.dtype for trace in traces]
+    known = [dtype for dtype in dtypes if dtype is not None and dtype in TIE_WIDTH]
     if gap is None or not known:
         return Judgement(f"{found}: a tie cannot be told from a logic fault without the gap and the dtype")
     dtype = max(known, key=TIE_WIDTH.__getitem__)

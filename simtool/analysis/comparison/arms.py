@@ -149,19 +149,18 @@ def _model(role: str, manifest: Manifest) -> str:
 
 def _costs(manifest: Manifest) -> str:
     """Name a replay's costs by what they were fitted on and what was changed since, not by when and which command."""
-    profile = manifest.details.get("profile")
-    if not isinstance(profile, dict):
+    costs = manifest.replay.costs
+    if costs is None:
         return "none"
-    fitted = [str(trace.get("sha256")) for trace in profile.get("bundles") or ()]
-    told = [profile.get("sources"), profile.get("changes"), fitted]
+    told = [list(costs.sources), list(costs.changes), [str(trace.get("sha256")) for trace in costs.fitted_on]]
     changed = f" with {what_ifs}" if (what_ifs := _what_ifs(manifest)) else ""
-    return f"{profile.get('name')}{changed} ({_hash(told)})"
+    return f"{costs.name}{changed} ({_hash(told)})"
 
 
 def _what_ifs(manifest: Manifest) -> str:
     """The changes to a replay's costs; empty where there are none."""
-    profile = manifest.details.get("profile")
-    return ", ".join(map(str, profile.get("changes") or ())) if isinstance(profile, dict) else ""
+    costs = manifest.replay.costs
+    return ", ".join(costs.changes) if costs is not None else ""
 
 
 def _order(manifest: Manifest) -> str:

@@ -64,6 +64,4 @@ def foreign_load(traces: Iterable[Trace]) -> ForeignLoad:
 
 def foreign_share(trace: Trace) -> float | None:
     """Return the share of all cores' time that other programs took during one recording; None: not known."""
-    machine = trace.manifest.details.get("machine")
-    share = machine.get("others_share") if isinstance(machine, dict) else None
-    return float(share) if isinstance(share, int | float) and not isinstance(share, bool) else None
+    return trace.manifest.run.others_share

@@ -113,7 +113,7 @@ def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: b
         console.note(BETWEEN_STEPS)
     _warn({name: found[0].caveats for name, found in lines.items() if found[0].caveats}, verbose=verbose)
     for name, found in lines.items():
-        if len(found) == 1 and "distributional" in found[0].facts["outcomes"]:
+        if len(found) == 1 and found[0].drawn:
             console.note(f"{name}: one draw of many; --seeds 10 shows how much the draw matters")
     for line in refused:
         console.note(line)

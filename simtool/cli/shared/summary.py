@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class TraceLine:
     """One trace in a table. more: facts for machines. open_loop: its requests arrived over time. run: its steps.
-    caveats: of a replay made just now.
+    drawn: its outcomes are one draw of many. caveats: of a replay made just now.
     """
 
     facts: Mapping[str, str]
@@ -29,6 +29,7 @@ class TraceLine:
     summary: Summary
     open_loop: bool
     run: Run
+    drawn: bool = False
     caveats: Caveats | None = None
 
 
@@ -47,7 +48,7 @@ def line_of(trace: Trace) -> TraceLine:
     facts = {"bundle": trace.path.name, "origin": manifest.origin, "placement": policy}
     more: dict[str, object] = {}
     if manifest.origin == "replayed":
-        facts["outcomes"] = str(manifest.details.get("outcomes", "-"))
+        facts["outcomes"] = manifest.replay.outcomes or "-"
         names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
         more = {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"seed": manifest.seed, "warnings": manifest.warnings}
@@ -57,6 +58,7 @@ def line_of(trace: Trace) -> TraceLine:
         summary=summarise_trace(trace),
         open_loop=arrived_over_time(trace),
         run=run_of(trace),
+        drawn=manifest.drawn,
     )
 
 

@@ -66,6 +66,6 @@ def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> Teache
         if identity(folder) != manifest.models.get(role):
             raise UsageError(f"{folder}: not the {role} that {opened.path} was recorded with; give that one")
     torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
-    dtype = getattr(torch, str(manifest.details.get("dtype", "float32")))
+    dtype = getattr(torch, manifest.run.dtype or "float32")
     loaded = load_target(target, dtype)
     return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype), manifest.sl)

@@ -86,25 +86,25 @@ def _source(arm: Arm, run: Run, trace: Trace) -> FigureSource:
 
 
 def _command(trace: Trace) -> str:
-    command = trace.manifest.details.get("command")
-    return str(command) if command else f"not kept ({trace.manifest.engine} {trace.manifest.engine_version})"
+    command = trace.manifest.run.command
+    return command if command else f"not kept ({trace.manifest.engine} {trace.manifest.engine_version})"
 
 
 def _hardware(trace: Trace) -> str:
     """The device; for a live run also how much of the machine was left to it, for a replay whose costs it used."""
     manifest = trace.manifest
-    profile, others = manifest.details.get("profile"), foreign_share(trace)
+    costs, others = manifest.replay.costs, foreign_share(trace)
     text = f"{manifest.device_name} ({manifest.device})"
     if others is not None:
         text += f", {others:.0%} of the machine taken by other work"
-    if isinstance(profile, dict):
-        text += f", costs from profile {profile.get('name')}"
+    if costs is not None:
+        text += f", costs from profile {costs.name}"
     return text
 
 
 def _source_notes(trace: Trace) -> list[str]:
     notes = []
-    source = trace.manifest.details.get("source")
+    source = trace.manifest.replay.source
     if source:
         notes.append(f"replay of {source}")
     if not trace.manifest.complete:

@@ -93,7 +93,7 @@ def _found(trace: Trace) -> Iterator[Finding]:
     run = steps.select(run_start_ns=pl.col("start_ns").min(), longest_ns=lengths.max())
     view = view.join(run, how="cross").sort("request_id")
     yield from apply(_RULES, view, "requests", _KEY)
-    if trace.manifest.details.get("closed_loop") is True:
+    if trace.manifest.run.closed_loop:
         yield from apply([_CLOSED], view, "requests", _KEY)
 
 

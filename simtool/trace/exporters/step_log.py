@@ -48,7 +48,6 @@ def _lines(trace: Trace) -> Iterator[Line]:
 def _header(trace: Trace) -> Header:
     m = trace.manifest
     temperature = m.sampling.get("temperature")
-    whole = {name: m.details[name] for name in ("block_size", "kv_blocks") if isinstance(m.details.get(name), int)}
     return Header(
         version=VERSION,
         engine=m.engine,
@@ -65,7 +64,8 @@ def _header(trace: Trace) -> Header:
         temperature=float(temperature) if isinstance(temperature, int | float) else None,
         controller=m.controller,
         details={name: m.details[name] for name in _KEPT if name in m.details},
-        **whole,  # type: ignore[arg-type]  # whole numbers, by the condition above
+        block_size=m.run.block_size,
+        kv_blocks=m.run.kv_blocks,
     )
 
 

@@ -81,7 +81,7 @@ def import_(
         console.emit_json({"bundle": str(target), "rows": rows, **trace.manifest.to_dict()})
     else:
         _print(trace)
-    if trace.manifest.details["rejected"]:
+    if trace.manifest.imported.rejected:
         raise typer.Exit(FINDING)
 
 
