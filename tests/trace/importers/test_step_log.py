@@ -273,3 +273,40 @@ def test_gzip_and_a_step_log_as_the_only_input(tmp_path: Path) -> None:
     assert run(["import", str(path), "--lane", "s=copy", "--out", str(tmp_path / "u")]) == 2
     assert run(["import", "--out", str(tmp_path / "u")]) == 2
     assert run(["import", "--step-log", str(path), "--join", "time", "--out", str(tmp_path / "u")]) == 2
+
+
+def _sglang(**reqs: Any) -> dict[str, Any]:
+    sequence = {"rid": "a", "req_pool_index": 4, "verify_len": 4, "correct_drafts": 2, "cap_trim": 0, "bonus_token": 9}
+    first = {**sequence, "prefix_len": 10, "acc_len": 3, "draft_tokens": [5, 6, 7, 8], "confidence": [0.9, 0.8, 0.7]}
+    second = {**first, "prefix_len": 13, "verify_len": 2, "acc_len": 2, **reqs}
+    records = [
+        {"forward_ct": 7, "bs": 1, "step_cpu_ms": None, "reqs": [first]},
+        {"forward_ct": 8, "bs": 1, "step_cpu_ms": 12.5, "reqs": [second]},
+    ]
+    return {"mode": "confidence", "gamma": 3, "verify_num_draft_tokens": 4, "components": ["reqs"], "records": records}
+
+
+def test_sglangs_own_records_are_a_step_log(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps({"version": "x", "internal_states": [{"dspark": _sglang()}]}))
+    assert run(["import", str(tmp_path / "s.json"), "--out", str(tmp_path / "t")]) == 0
+    trace = open_trace(tmp_path / "t")
+    rows = trace.table("rows").select(
+        "request_id", "anchor_position", "prefix_len", "accepted", "emitted", "draft_tokens"
+    )
+    assert rows.rows() == [("a", 10, 3, 2, 3, [6, 7, 8]), ("a", 13, 1, 1, 2, [6, 7, 8])]
+    steps = trace.table("steps").select("start_ns", "end_ns").rows()
+    assert steps == [(0, 12_500_000), (12_500_000, 25_000_000)]  # the first did not tell, and takes the usual
+    assert trace.manifest.engine == "SGLang"
+    assert any("no time stamps" in warning for warning in trace.manifest.warnings)
+
+
+def test_sglangs_broken_records_are_named(tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps(_sglang(verify_len=9)))
+    log = read_step_log(tmp_path / "s.json")
+    assert [step.step for step in log.steps] == [7]
+    assert log.ledger.rejected == {"step: prefix_len is above sl, 3": 1}
+    whole = _sglang()
+    whole["records"] = [{"forward_ct": 1}, "two"]
+    (tmp_path / "s.json").write_text(json.dumps(whole))
+    with pytest.raises(TraceError, match="without their sequences"):
+        read_step_log(tmp_path / "s.json")

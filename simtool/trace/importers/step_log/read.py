@@ -14,6 +14,8 @@ from simtool.errors import TraceError
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.request_traces.text import other_encoding
 from simtool.trace.importers.step_log.lines import VERSION, Header, Line, RequestLine, Step, fault
+from simtool.trace.importers.step_log.sglang import MARK as SGLANG
+from simtool.trace.importers.step_log.sglang import read_sglang
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _DECODER = msgspec.json.Decoder(Line)
@@ -23,7 +25,10 @@ _NEED_ALIKE = ("engine", "sl", "algorithm", "clock")
 
 @dataclass
 class StepLog:
-    """steps: in order of their start. requests: by name, what all of their lines say. cut: the last line is half."""
+    """steps: in order of their start. requests: by name, what all of their lines say. cut: the last line is half.
+
+    notes: what is to be told of it besides.
+    """
 
     path: Path
     header: Header
@@ -32,15 +37,16 @@ class StepLog:
     ledger: Ledger = field(default_factory=Ledger)
     resumed: int = 0
     cut: bool = False
+    notes: list[str] = field(default_factory=list)
 
 
 def looks_like_step_log(path: Path) -> bool:
-    """Say whether a file begins with a step log's header."""
+    """Say whether a file begins with a step log's header, or is SGLang's records of its steps."""
     try:
         first = next(_raw_lines(path, Ledger()), b"")
     except (OSError, TraceError):
         return False
-    return _header(first) is not None
+    return _header(first) is not None or SGLANG.encode() in first
 
 
 def read_step_log(path: Path) -> StepLog:
@@ -52,14 +58,23 @@ def read_step_log(path: Path) -> StepLog:
     ledger = Ledger()
     lines = _raw_lines(path, ledger)
     try:
-        log = StepLog(path, _first(next(lines, b""), path), ledger=ledger)
+        first = next(lines, b"")
+        if _header(first) is None and (foreign := read_sglang(path, b"".join((first, *lines)), ledger)) is not None:
+            header, steps, notes = foreign
+            return _checked(StepLog(path, header, steps, ledger=ledger, notes=notes))
+        log = StepLog(path, _first(first, path), ledger=ledger)
         for number, raw in enumerate(lines, start=2):
             _take(raw, number, log)
     except OSError as error:
         raise TraceError(f"{path}: cannot be read ({error.strerror or error}); give a step log") from error
+    return _checked(log)
+
+
+def _checked(log: StepLog) -> StepLog:
+    """The log with its steps in order; refused where there is none."""
     if not log.steps:
-        reasons = "; ".join(ledger.warnings()) or "its writer was stopped before the first"
-        raise TraceError(f"{path}: holds no step: {reasons}")
+        reasons = "; ".join(log.ledger.warnings()) or "its writer was stopped before the first"
+        raise TraceError(f"{log.path}: holds no step: {reasons}")
     log.steps.sort(key=lambda step: (step.start_ns, step.step))
     return log
 

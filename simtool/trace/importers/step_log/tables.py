@@ -53,7 +53,7 @@ def log_tables(log: StepLog) -> LogTables:
 
 
 def _notes(log: StepLog, overlapping: int, mixed: int, substituted: int) -> list[str]:
-    notes = []
+    notes = list(log.notes)
     if log.cut:
         notes.append("the last line is cut off: the writer was stopped; everything before it is used")
     if overlapping:
