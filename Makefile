@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity test test-gpu test-npu-wheel lint check-docs docs answers clean
+.PHONY: demo fidelity test test-gpu test-npu-wheel lint check-docs docs picture answers clean
 
 demo: $(VENV)/.engine
 	$(BIN)/simtool validate --sl 7 --concurrency 8 --num-prompts 32 --repeats 5 \
@@ -39,7 +39,11 @@ fidelity: $(VENV)/.engine
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.schema_page > docs/trace-format.md
 
-# from the live bundles that ship; on two quiet cores a matter of minutes
+# docs/pictures/step.svg: a step of each placement, live beside replayed
+picture: $(VENV)/.engine
+	$(BIN)/python docs/pictures/make.py
+
+# from the live traces that ship; on two quiet cores a matter of minutes
 answers: $(VENV)/.engine
 	$(BIN)/simtool answers $(patsubst %/manifest.json,%,$(wildcard traces/*/manifest.json)) \
 	    --figures models/profiles/xllm-2280-like.toml --page reports/answers.html --force
