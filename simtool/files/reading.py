@@ -43,9 +43,9 @@ def read_bytes(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
         raise UnreadableError(f"cannot be read ({getattr(error, 'strerror', None) or error})") from error
 
 
-def read_json_table(path: Path) -> dict[str, Any]:
+def read_json_table(path: Path, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return the one JSON table of a file; raises UnreadableError, also for NaN, Infinity and a key given twice."""
-    table = parse_json(read_text(path))
+    table = parse_json(read_text(path, most_bytes))
     if not isinstance(table, dict):
         raise UnreadableError(f"holds a {type(table).__name__}, expected a JSON table")
     return table

@@ -155,6 +155,11 @@ def remove_leftovers(folder: Path) -> None:
                 _remove(entry)
 
 
+def is_temporary(name: str) -> bool:
+    """Whether a file or folder of that name is some writer's, whole or dead: never part of what it stands beside."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
 def sync_folder(folder: Path) -> None:
     """Put a rename in `folder` on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -229,7 +234,13 @@ def _lock_of(entry: Path) -> Iterator[bool]:
 
 @contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Look and claim in one go: two processes that did so at once would not see each other."""
+    """Look and claim in one go: two processes that did so at once would not see each other.
+
+    In a temporary folder there is nobody else, and its own lock would stand in the way.
+    """
+    if _TEMPORARY.fullmatch(folder.name):
+        yield
+        return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

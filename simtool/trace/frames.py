@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from simtool.errors import TraceError
+from simtool.trace.parquet_size import check_size
 from simtool.trace.schema import TABLES, Column, Table
 
 
@@ -63,6 +64,8 @@ def empty_frame(table: Table) -> pl.DataFrame:
 
 def read_frame(table: Table, path: Path) -> pl.DataFrame:
     """Read one Parquet file of the table; raises TraceError when it is unreadable or of another schema."""
+    path = path.absolute()  # polars takes a leading ~ for the home folder
+    check_size(path)
     try:
         frame = pl.read_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError) as error:

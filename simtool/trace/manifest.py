@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated
 
 from simtool.errors import TraceError
+from simtool.files.reading import UnreadableError, quoted, read_json_table
+from simtool.files.writing import write_text
 from simtool.trace.run_details import ImportDetails, ReplayDetails, RunDetails
-from simtool.trace.schema import SCHEMA_VERSION
+from simtool.trace.schema import SCHEMA_VERSION, TABLES
 
 MANIFEST_NAME = "manifest.json"
+_MOST_BYTES = 1 << 26
 ORIGINS = ("live", "replayed", "imported")
 ALGORITHMS = ("dspark", "dflash", "none")
+
+
+@dataclass(frozen=True)
+class TableFacts:
+    """What a manifest keeps of a table's file, so that another one in its place is noticed."""
+
+    rows: int
+    sha256: str
+
+    @classmethod
+    def from_dict(cls, table: object, source: str) -> TableFacts:
+        """Read what `asdict` made; raises TraceError naming the source."""
+        rows, digest = (table.get("rows"), table.get("sha256")) if isinstance(table, dict) else (None, None)
+        if type(rows) is not int or rows < 0 or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+            raise TraceError(f"{source} is {quoted(table)}; expected rows and sha256")
+        return cls(rows, digest)
 
 
 @dataclass(frozen=True)
@@ -44,12 +63,23 @@ class Manifest:
     complete: Annotated[bool, "whether the writer reached its end"] = False
     schema_version: Annotated[int, "version of this format"] = SCHEMA_VERSION
     prompt_seed: Annotated[int | None, "seed that drew the prompts; null: from a file, or not said"] = None
+    tables: Annotated[
+        dict[str, TableFacts] | None, "table -> rows and sha256 of its file; null: incomplete, or written before this"
+    ] = None
 
     def __post_init__(self) -> None:
         if self.origin not in ORIGINS:
             raise TraceError(f"manifest: origin is {self.origin!r}; expected one of {', '.join(ORIGINS)}")
         if self.algorithm not in ALGORITHMS:
             raise TraceError(f"manifest: algorithm is {self.algorithm!r}; expected one of {', '.join(ALGORITHMS)}")
+        for name, (least, most) in _RANGES.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise TraceError(f"manifest: {name} is {quoted(value)}; expected {least} to {most}")
+
+    def with_table(self, name: str, facts: TableFacts) -> Manifest:
+        """Return the manifest with other facts of one table, where it keeps any."""
+        return self if self.tables is None else replace(self, tables={**self.tables, name: facts})
 
     @property
     def run(self) -> RunDetails:
@@ -90,22 +120,42 @@ class Manifest:
             raise TraceError(f"{source}: no key {absent[0]!r}; a trace's manifest holds every key, so write it anew")
         for name, kind in _KINDS.items():
             _check_kind(table[name], kind, f"{source}: {name}")
-        return cls(**table)  # type: ignore[arg-type]  # every kind was checked in the loop above
+        _check_texts(table, source)
+        tables = table["tables"]
+        if isinstance(tables, dict):
+            _check_names(tables, TABLES, f"{source}: tables")
+            facts = {name: TableFacts.from_dict(each, f"{source}: tables.{name}") for name, each in tables.items()}
+            table = {**table, "tables": facts}
+        try:
+            return cls(**table)  # type: ignore[arg-type]  # every kind was checked above
+        except TraceError as error:
+            raise TraceError(str(error).replace("manifest", source, 1)) from error
 
 
 _TEXTS = ("origin", "engine", "engine_version", "device", "device_name", "algorithm", "clock")
 _NUMBERS = ("sl", "block_width", "concurrency", "seed")
 _TABLES = ("models", "controller", "sampling", "details")
 #: Keys that traces written before them lack; absent is null.
-_LATER = ("prompt_seed",)
+_LATER = ("prompt_seed", "tables")
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(_TEXTS, (str,)),
     **dict.fromkeys(_NUMBERS, (int,)),
     **dict.fromkeys(_TABLES, (dict,)),
     "placement": (dict, type(None)),
     "prompt_seed": (int, type(None)),
+    "tables": (dict, type(None)),
     "warnings": (list,),
     "complete": (bool,),
+}
+_SHA256 = re.compile("[0-9a-f]{64}")
+#: Of the numbers: the least and the most that means anything; a block wider than the columns' type could not be told.
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+_RANGES: Mapping[str, tuple[int, int]] = {
+    "sl": (0, 1024),
+    "block_width": (0, 1025),
+    "concurrency": (0, 1 << 20),
+    "seed": _INT64,
+    "prompt_seed": _INT64,
 }
 _KIND_NAMES = {
     str: "a text",
@@ -127,12 +177,12 @@ def read_manifest(folder: Path) -> Manifest:
         raise TraceError(f"{folder}: is a file, and a trace is a folder; {instead}")
     if not path.is_file():
         raise TraceError(f"{folder}: not a trace (no {MANIFEST_NAME} in it); give a trace's folder")
+    if path.is_symlink():
+        raise TraceError(f"{path}: is a link, and a trace holds files of its own; copy what it names")
     try:
-        table = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise TraceError(f"{path}: cannot be read as JSON ({error}); the trace is damaged or foreign") from error
-    if not isinstance(table, dict):
-        raise TraceError(f"{path}: holds a {type(table).__name__}; expected a JSON table")
+        table = read_json_table(path, _MOST_BYTES)
+    except UnreadableError as error:
+        raise TraceError(f"{path}: {error}; the trace is damaged or foreign") from error
     return Manifest.from_dict(table, source=str(path))
 
 
@@ -142,9 +192,25 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         text = json.dumps(manifest.to_dict(), indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TraceError(f"manifest: not plain JSON ({error}); give texts, finite numbers, lists and tables") from error
-    temporary = folder / f".{MANIFEST_NAME}.tmp"
-    temporary.write_text(text + "\n")
-    os.replace(temporary, folder / MANIFEST_NAME)
+    write_text(folder / MANIFEST_NAME, text + "\n")
+
+
+def _check_texts(table: Mapping[str, object], source: str) -> None:
+    """What lies inside lists and tables: warnings are texts, a model is a table of texts."""
+    warnings, models = table["warnings"], table["models"]
+    assert isinstance(warnings, list)
+    assert isinstance(models, dict)
+    for warning in warnings:
+        _check_kind(warning, (str,), f"{source}: a warning")
+    for role, model in models.items():
+        _check_kind(model, (dict,), f"{source}: models.{role}")
+        for key, text in model.items():
+            _check_kind(text, (str,), f"{source}: models.{role}.{key}")
+
+
+def _check_names(given: Mapping[str, object], known: Mapping[str, object], what: str) -> None:
+    if unknown := sorted(set(given) - set(known)):
+        raise TraceError(f"{what}: unknown {unknown[0]!r}; expected only {', '.join(known)}")
 
 
 def _check_version(version: object, source: str) -> None:
@@ -160,4 +226,4 @@ def _check_kind(value: object, kinds: tuple[type, ...], what: str) -> None:
     is_flag = isinstance(value, bool)
     if not isinstance(value, kinds) or (is_flag and bool not in kinds):
         expected = " or ".join(_KIND_NAMES[kind] for kind in kinds)
-        raise TraceError(f"{what} is {value!r}; expected {expected}")
+        raise TraceError(f"{what} is {quoted(value)}; expected {expected}")

@@ -24,9 +24,10 @@ Times are whole nanoseconds on one clock, which the manifest names. Rows are rea
 ## While it is being written
 `parts/000001/<table>.parquet`, `parts/000002/<table>.parquet`, ...: one folder a flush, renamed into place when it is
 whole, so that a flush is there for every table or for none. Closing merges the parts into one file a table, then sets
-`complete` in the manifest, then removes the parts. Where a table has both, its merged file counts and its parts do
-not. A writer killed at any moment leaves a trace that opens, with `complete: false` and everything up to its last
-flush.
+`complete` and `tables` in the manifest, then removes the parts. Where a table has both, its merged file counts and
+its parts do not. A writer killed at any moment leaves a trace that opens, with `complete: false` and everything up to
+its last flush. One that replaces an older trace grows beside it, and the older one goes when the new one is complete.
+Links are not followed.
 
 ## How rows are linked
 - `events.flow`: a host op and the device work that it launched share it; it grows in launch order. In an import a

@@ -11,7 +11,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.placement import Placement, placement_from_dict
-from simtool.trace.folder import make_room, table_files, write_table
+from simtool.trace.folder import TraceFolder, replace_files, table_files, write_table
 from simtool.trace.frames import conform, empty_frame, find_table, read_frame, sort_frame
 from simtool.trace.manifest import Manifest, read_manifest, write_manifest
 from simtool.trace.schema import TABLES
@@ -59,21 +59,27 @@ def write_trace(path: Path, manifest: Manifest, frames: Mapping[str, pl.DataFram
     """Write a whole trace at once, for replays and imports, and return it opened; the manifest becomes complete."""
     ready = {name: conform(find_table(name), frame, name) for name, frame in frames.items()}
     incomplete = dataclasses.replace(manifest, complete=False)
-    make_room(Path(path), incomplete, force)
-    for name, frame in ready.items():
-        if not frame.is_empty():
-            write_table(Path(path), name, sort_frame(TABLES[name], frame))
-    write_manifest(Path(path), dataclasses.replace(manifest, complete=True))
+    folder = TraceFolder(Path(path), incomplete, force=force, grows=False)
+    try:
+        tables = {
+            name: write_table(folder.path, name, sort_frame(TABLES[name], frame))
+            for name, frame in ready.items()
+            if not frame.is_empty()
+        }
+        write_manifest(folder.path, dataclasses.replace(manifest, complete=True, tables=tables))
+        folder.finish()
+    finally:
+        folder.discard()
     return open_trace(path)
 
 
 def replace_table(trace: Trace, name: str, frame: pl.DataFrame) -> Trace:
-    """Replace one table of a complete trace, in one rename, and return the trace opened anew.
+    """Replace one table of a complete trace, in one exchange of its folder, and return the trace opened anew.
 
     Raises TraceError when the trace is incomplete (its parts would still be merged over the new table).
     """
     if not trace.manifest.complete:
         raise TraceError(f"{trace.path}: is incomplete, so its {name} cannot be replaced; record it again")
     table = find_table(name)
-    write_table(trace.path, name, sort_frame(table, conform(table, frame, name)))
+    replace_files(trace.path, trace.manifest, name, sort_frame(table, conform(table, frame, name)))
     return open_trace(trace.path)

@@ -3,13 +3,15 @@
 While it is being written a trace holds its manifest (complete: false) and `parts/000001/`, `parts/000002/`, ...:
 one folder a flush, moved into place whole, so that a flush is there for every table or for none. `close` merges
 the parts into one `<table>.parquet` each and marks the manifest complete. Where both exist the merged table wins.
-The guard is against a killed process; against a power cut there is no fsync.
+Over an older trace all of this happens beside it, and the older one goes when the new one is complete. What `close`
+leaves is synced; a flush is not, for it would hold up the run that is being timed: it outlives the process only.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +20,7 @@ from typing import Any
 import polars as pl
 
 from simtool.errors import Terminated, TraceError
-from simtool.trace.folder import drop_parts, make_room, table_files, write_part, write_table
+from simtool.trace.folder import TraceFolder, drop_parts, table_files, write_part, write_table
 from simtool.trace.frames import find_table, make_frame, read_frame, sort_frame
 from simtool.trace.manifest import Manifest, write_manifest
 from simtool.trace.schema import TABLES
@@ -27,7 +29,8 @@ from simtool.trace.schema import TABLES
 class TraceWriter:
     """Writes one trace. `append` only extends lists; `flush` and `close` do the disk work.
 
-    As a context manager it closes on a clean exit, and on an exception keeps what was flushed, marked incomplete.
+    As a context manager it closes on a clean exit, and on an exception keeps what was flushed, marked incomplete; or,
+    where an older trace was to be replaced, keeps that one.
     Raises TraceError when the folder holds anything, unless `force` is given and it is a trace.
     """
 
@@ -37,7 +40,7 @@ class TraceWriter:
         self._buffers = {name: _Buffer() for name in TABLES}
         self._flushes = 0
         self._open = True
-        make_room(self.path, self.manifest, force)
+        self._folder = TraceFolder(self.path, self.manifest, force=force, grows=True)
 
     def append(self, table: str, columns: Mapping[str, Sequence[Any]]) -> None:
         """Buffer rows given as columns of equal length; a nullable column may be left out.
@@ -64,21 +67,23 @@ class TraceWriter:
         for name in pending:
             self._buffers[name] = _Buffer()
         self._flushes += 1
-        write_part(self.path, self._flushes, frames)
+        write_part(self._folder.path, self._flushes, frames)
 
     def close(self, **manifest_updates: Any) -> None:
         """Flush, merge the parts into one file a table, and mark the manifest complete, with those fields replaced."""
         if not self._open:
             return
         self.flush()
-        self._open = False
+        path, tables = self._folder.path, {}
         for table in TABLES.values():
-            frames = [read_frame(table, part) for part in table_files(self.path, table.name)]
+            frames = [read_frame(table, part) for part in table_files(path, table.name)]
             if frames:
-                write_table(self.path, table.name, sort_frame(table, pl.concat(frames)))
-        self.manifest = dataclasses.replace(self.manifest, **manifest_updates, complete=True)
-        write_manifest(self.path, self.manifest)
-        drop_parts(self.path)
+                tables[table.name] = write_table(path, table.name, sort_frame(table, pl.concat(frames)))
+        self.manifest = dataclasses.replace(self.manifest, **manifest_updates, complete=True, tables=tables)
+        write_manifest(path, self.manifest)
+        drop_parts(path)
+        self._folder.finish()
+        self._open = False
 
     def abandon(self, warning: str | None = None) -> None:
         """Stop writing: keep what was flushed, leave the manifest incomplete, with the warning added to it."""
@@ -86,8 +91,11 @@ class TraceWriter:
             return
         self._open = False
         if warning is not None:
-            self.manifest = dataclasses.replace(self.manifest, warnings=[*self.manifest.warnings, warning])
-            write_manifest(self.path, self.manifest)
+            warnings = [*self.manifest.warnings, warning]
+            self.manifest = dataclasses.replace(self.manifest, warnings=warnings, complete=False, tables=None)
+            with suppress(OSError):  # on a disk that is full; what is there is readable as it is
+                write_manifest(self._folder.path, self.manifest)
+        self._folder.discard()
 
     def __enter__(self) -> TraceWriter:
         return self
@@ -96,7 +104,11 @@ class TraceWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None:
-            self.close()
+            try:
+                self.close()
+            except BaseException as failure:
+                self.abandon(_why(failure))
+                raise
         else:
             self.abandon(_why(error))
 

@@ -1,8 +1,8 @@
 """Run a writer and kill it, or fail it, at every point where it touches the disk.
 
-`python -m tests.reliability.killing SCENARIO FOLDER` forks once a point: the child's file operations count down, and at
-0 it is killed (SIGKILL, in a write after half of the bytes) or gets ENOSPC. After each point another child looks at
-what is there, and a third runs the writer to its end. One line of JSON a point says what they found.
+`python -m tests.reliability.killing SCENARIO FOLDER kill|fail STRIDE` forks once a point: the child's file operations
+count down, and at 0 it is killed (SIGKILL, in a write after half of the bytes) or gets ENOSPC. After each point another
+child looks at what is there, and a third runs the writer to its end. One line of JSON a point says what they found.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def leftovers(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*simtmp*"))
 
 
-def points(scenario: Scenario, folder: Path, *, kill: bool) -> list[dict[str, Any]]:
-    """Fail the writer at each point in turn, until it gets through."""
+def points(scenario: Scenario, folder: Path, *, kill: bool, stride: int = 1) -> list[dict[str, Any]]:
+    """Fail the writer at each point in turn, or at every `stride`-th, until it gets through."""
     found: list[dict[str, Any]] = []
-    for point in range(1, _MOST_POINTS):
+    for point in range(1, _MOST_POINTS, stride):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         status, told = in_child(lambda: scenario.prepare(folder))
@@ -148,5 +148,5 @@ def points(scenario: Scenario, folder: Path, *, kill: bool) -> list[dict[str, An
 
 if __name__ == "__main__":
     scenarios = importlib.import_module("tests.reliability.scenarios")
-    name, place, how = sys.argv[1:]
-    print(json.dumps(points(scenarios.SCENARIOS[name], Path(place), kill=how == "kill")))
+    name, place, how, each = sys.argv[1:]
+    print(json.dumps(points(scenarios.SCENARIOS[name], Path(place), kill=how == "kill", stride=int(each))))

@@ -10,10 +10,12 @@ import polars as pl
 from simtool.files.writing import write_text
 from simtool.profile.storage import load_profile, save_profile
 from simtool.study.sweep import write_table
+from simtool.trace.checks.check import Severity, check_stored
 from simtool.trace.exporters.perfetto import export_perfetto
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES
-from simtool.trace.trace import Trace, open_trace, write_trace
+from simtool.trace.trace import Trace, open_trace, replace_table, write_trace
+from simtool.trace.writer import TraceWriter
 from tests.reliability.killing import Scenario
 from tests.replay.synthetic import constant_costs, profile_of
 from tests.trace.small import small_manifest, small_tables
@@ -85,7 +87,49 @@ def _export_state(folder: Path) -> str:
     return "new" if gzip.decompress(data).endswith(b"]}\n") else "half"
 
 
+def _write_trace(name: str, folder: Path) -> None:
+    small_trace(_file(folder), device_name=name)
+
+
+def _record(name: str, folder: Path) -> None:
+    """As a recording does: table by table, flush by flush."""
+    with TraceWriter(_file(folder), small_manifest(device_name=name), force=True) as writer:
+        for table, columns in small_tables().items():
+            writer.append(table, columns)
+            writer.flush()
+
+
+def _trace_state(folder: Path) -> str:
+    if not _file(folder).exists():
+        return "none"
+    trace = open_trace(_file(folder))
+    if not trace.manifest.complete:
+        return "incomplete"
+    findings = [f for f in check_stored(trace) if f.severity is Severity.ERROR]
+    assert not findings, findings
+    return trace.manifest.device_name
+
+
+def _fill(folder: Path) -> None:
+    trace = open_trace(_file(folder))
+    outcomes = trace.table("outcomes").with_columns(source=pl.lit("visited"))
+    replace_table(trace, "outcomes", outcomes)
+
+
+def _fill_state(folder: Path) -> str:
+    assert _trace_state(folder) == "old"
+    sources = open_trace(_file(folder)).table("outcomes")["source"].unique().to_list()
+    return "new" if sources == ["visited"] else "old"
+
+
 SCENARIOS = {
+    "trace": Scenario(partial(_write_trace, "old"), partial(_write_trace, "new"), _trace_state),
+    "new trace": Scenario(_nothing, partial(_write_trace, "new"), _trace_state, frozenset({"none", "new"})),
+    "recording": Scenario(partial(_record, "old"), partial(_record, "new"), _trace_state),
+    "new recording": Scenario(
+        _nothing, partial(_record, "new"), _trace_state, frozenset({"none", "incomplete", "new"})
+    ),
+    "fill": Scenario(partial(_write_trace, "old"), _fill, _fill_state),
     "text": Scenario(partial(_write_text, _OLD), partial(_write_text, _NEW), _text_state),
     "new text": Scenario(_nothing, partial(_write_text, _NEW), _new_state, frozenset({"none", "new"})),
     "profile": Scenario(partial(_save_profile, 1_000), partial(_save_profile, 2_000), _profile_state),

@@ -15,18 +15,18 @@ from tests.reliability.scenarios import SCENARIOS
 
 
 def _points(name: str, folder: Path, how: str) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "tests.reliability.killing", name, str(folder), how]
+    command = [sys.executable, "-m", "tests.reliability.killing", name, str(folder), how, str(_TESTED[name])]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[2], check=False
     )
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
-    assert len(found) > 3
+    assert len(found) > 1
     return found
 
 
-#: The campaign of `make hostile` runs the others too.
-_TESTED = ("text", "new text", "export")
+#: Which are killed at every how manieth point; the campaign of `make hostile` kills all of them at each.
+_TESTED = {"new text": 2, "export": 6, "recording": 25, "new recording": 17, "fill": 9}
 
 
 @pytest.mark.parametrize("name", _TESTED)
@@ -42,5 +42,5 @@ def test_a_disk_that_fails_at_every_point(name: str, tmp_path: Path) -> None:
     for point in _points(name, tmp_path / "work", "fail"):
         assert point["state"] in ({"new"} if point["ended"] == 0 else SCENARIOS[name].allowed), point
         assert point["ended"] == 0 or "No space left on device" in point["told"], point
-        assert point["kept"] == [], point
-        assert (point["again"], point["after"]) == ("", "new"), point
+        assert point["kept"] == [] or point["ended"] == 0, point  # old files that could not be removed
+        assert (point["again"], point["after"], point["left"]) == ("", "new", []), point

@@ -175,7 +175,7 @@ def test_opening_says_what_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no key 'clock'"):
         open_trace(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(TraceError, match="cannot be read as JSON"):
+    with pytest.raises(TraceError, match="not JSON"):
         open_trace(tmp_path)
 
 

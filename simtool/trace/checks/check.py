@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator
 
 from simtool.errors import PlacementError, TraceError
 from simtool.trace.checks.events import check_events
+from simtool.trace.checks.files import check_files
 from simtool.trace.checks.finding import Finding, Severity
+from simtool.trace.checks.manifest import check_manifest
 from simtool.trace.checks.outcomes import check_outcomes
 from simtool.trace.checks.requests import check_requests
 from simtool.trace.checks.rows import check_rows
 from simtool.trace.checks.steps import check_steps
-from simtool.trace.folder import table_files
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import Trace
 
-__all__ = ["Finding", "Severity", "check_trace"]
+__all__ = ["Finding", "Severity", "check_stored", "check_trace"]
 
 #: The rules, in the order of the tables in the registry.
 _CHECKS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (
@@ -24,6 +25,7 @@ _CHECKS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (
     check_rows,
     check_events,
     check_outcomes,
+    check_manifest,
 )
 
 
@@ -32,13 +34,25 @@ def check_trace(trace: Trace) -> list[Finding]:
 
     A table that cannot be read is an error among the findings, and the checks that need it are left out.
     """
-    findings = list(_manifest(trace))
     damaged = list(_unreadable(trace))
     if damaged:
-        return [*damaged, *findings]
+        return [*damaged, *_manifest(trace)]
+    findings = list(_manifest(trace))
     for check in _CHECKS:
         findings.extend(check(trace))
-    return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
+    return sorted(findings, key=_gravity)
+
+
+def check_stored(trace: Trace) -> list[Finding]:
+    """Return what `check_trace` does of a trace as it was opened, and whether its files are those that were written."""
+    findings = check_trace(trace)
+    if any(finding.table in TABLES and finding.severity is Severity.ERROR for finding in findings):
+        return findings  # the files are told of where what they hold is sound
+    return sorted([*findings, *check_files(trace)], key=_gravity)
+
+
+def _gravity(finding: Finding) -> int:
+    return list(Severity).index(finding.severity)
 
 
 def _manifest(trace: Trace) -> Iterator[Finding]:
@@ -54,12 +68,16 @@ def _manifest(trace: Trace) -> Iterator[Finding]:
 
 
 def _incomplete(trace: Trace) -> str:
-    if not any(table_files(trace.path, name) for name in TABLES):
+    if not any((trace.path / f"{name}.parquet").exists() for name in TABLES) and not _has_parts(trace):
         return "the writer was stopped before it had written a row; record it again"
     return (
         "the writer was stopped before its end; the trace holds all up to its last flush, and of requests still "
         "running then only their rows"
     )
+
+
+def _has_parts(trace: Trace) -> bool:
+    return any(trace.path.glob("parts/[0-9]*"))
 
 
 def _unreadable(trace: Trace) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from simtool.errors import TraceError
-from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.checks.check import Severity, check_stored
 from simtool.trace.trace import Trace, open_trace
 
 
@@ -16,7 +16,7 @@ def open_sound(path: Path) -> Trace:
     was stopped, do not matter here: `simtool inspect` lists them.
     """
     trace = open_trace(path)
-    errors = [finding for finding in check_trace(trace) if finding.severity is Severity.ERROR]
+    errors = [finding for finding in check_stored(trace) if finding.severity is Severity.ERROR]
     if errors:
         first = str(errors[0]).removeprefix(f"{Severity.ERROR}: ")
         count = f"{len(errors)} errors" if len(errors) > 1 else "1 error"

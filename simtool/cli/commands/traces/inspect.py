@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 def inspect(traces: Traces, json: JsonFlag = False) -> None:
     """Show what a trace holds and check every invariant. Exit 1 on an error or a warning, not on a note."""
-    from simtool.trace.checks.check import Severity, check_trace
+    from simtool.trace.checks.check import Severity, check_stored
     from simtool.trace.trace import open_trace
 
-    inspected = [(trace, check_trace(trace)) for trace in map(open_trace, traces)]
+    inspected = [(trace, check_stored(trace)) for trace in map(open_trace, traces)]
     if json:
         console.emit_json([_as_json(trace, findings) for trace, findings in inspected])
     else:
