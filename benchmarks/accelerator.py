@@ -158,7 +158,14 @@ def write_pair(args: argparse.Namespace, sl: int, folder: Path) -> RunnerSpec:
     }  # fmt: skip
     save(DraftModel(draft_config), folder / "draft", {**sizes, **drafter}, dtype, "")
     blocks = args.batch * -(-length // PAGE)
-    return RunnerSpec(folder / "target", folder / "draft", args.batch, blocks, PAGE, dtype=args.dtype)
+    return RunnerSpec(
+        target=folder / "target",
+        draft=folder / "draft",
+        slots=args.batch,
+        kv_blocks=blocks,
+        block_size=PAGE,
+        dtype=args.dtype,
+    )
 
 
 def save(model: torch.nn.Module, folder: Path, config: dict[str, object], dtype: torch.dtype, prefix: str) -> None:

@@ -163,9 +163,16 @@ def compare(given: argparse.Namespace) -> Result:
     engines, others = ([name for name in seconds if name.startswith(who)] for who in ("engine", "transformers"))
     ratios = {f"{one} over {other}": judge(seconds[one], seconds[other]) for one in engines for other in others}
     return Result(
-        given.batch, len(prompts), given.new_tokens, given.rounds, speeds, emitted, ratios,
-        f"{sum(same)} of {len(prompts)}", use.others if use else None,
-    )  # fmt: skip
+        batch=given.batch,
+        requests=len(prompts),
+        new_tokens=given.new_tokens,
+        rounds=given.rounds,
+        tokens_per_s=speeds,
+        tokens_per_step=emitted,
+        ratios=ratios,
+        agree=f"{sum(same)} of {len(prompts)}",
+        others_share=use.others if use else None,
+    )
 
 
 if __name__ == "__main__":

@@ -157,8 +157,16 @@ def main() -> None:
     given = parser.parse_args()
     sampling, prompt = SamplingConfig(temperature=given.temperature, seed=11), tuple(given.prompt)
     room = len(prompt) + given.tokens + given.drafts + 1
-    spec = RunnerSpec(given.target, given.draft, given.batch, given.batch * room, 1, given.drafts, room,
-                      sampling=sampling)  # fmt: skip
+    spec = RunnerSpec(
+        target=given.target,
+        draft=given.draft,
+        slots=given.batch,
+        kv_blocks=given.batch * room,
+        block_size=1,
+        drafts=given.drafts,
+        context_tokens=room,
+        sampling=sampling,
+    )
     runner, chances = load_runner(spec), exact_chances(given.target, prompt, given.tokens, sampling)
     print(f"{'arm':26} {'prefix':>6} {'requests':>8} {'cells':>5} {'p value':>9} {'distance':>9} {'by chance':>9}")
     for arm in arms(given.batch):

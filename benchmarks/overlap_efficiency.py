@@ -138,7 +138,17 @@ def measure_batch(device: Device, spec: RunnerSpec, batch: int, args: argparse.N
         for samples in (pairs.host_ns, pairs.device_ns, pairs.serial_ns, pairs.overlapped_ns)
     )
     value, low, high = efficiency(pairs)
-    return Efficiency(batch, host, work, serial, overlapped, value, low, high, use.others if use else None)
+    return Efficiency(
+        batch=batch,
+        host_ms=host,
+        device_ms=work,
+        serial_ms=serial,
+        overlapped_ms=overlapped,
+        efficiency=value,
+        low=low,
+        high=high,
+        others_share=use.others if use else None,
+    )
 
 
 def run(args: argparse.Namespace) -> list[Efficiency]:

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from simtool import PLACEMENTS, Trace
 from simtool.analysis.staleness import Persistence, Staleness
-from simtool.step.placement import BUILT_IN
 from simtool.study.break_even import BreakEven, break_even
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from simtool.study.search import OrderCandidates, SearchResult, order_candidates, search
 from simtool.study.sensitivity import Sensitivity, sensitivity
 from simtool.study.staleness import staleness_study
-from simtool.trace.trace import Trace
 from xllm_2280.arms import ARMS
 from xllm_2280.losses import STALE_LOSSES, LossAxis, loss_axes
 from xllm_2280.machines import Machine, MachineKind, machines
@@ -112,18 +111,18 @@ def answer_traces(
         for setting in _settings(source, machine, plan.searched, plan)
     ]
     return TraceAnswers(
-        source,
-        tuple(trace.path.name for trace in traces),
-        tuple(made),
-        tuple(found),
-        tuple(axes),
-        searches,
-        sensitivities,
-        contours,
-        lagged.effects,
-        lagged.persistence,
-        tuple(each for found_there in rebound for each in found_there),
-        plan,
+        source=source,
+        fitted_on=tuple(trace.path.name for trace in traces),
+        machines=tuple(made),
+        regions=tuple(found),
+        losses=tuple(axes),
+        searches=searches,
+        sensitivities=sensitivities,
+        break_evens=contours,
+        effects=lagged.effects,
+        persistence=lagged.persistence,
+        rebound=tuple(each for found_there in rebound for each in found_there),
+        plan=plan,
     )
 
 
@@ -149,10 +148,10 @@ def _search(source: Trace, machine: Machine, plan: Plan) -> Searched:
 def _sensitivity(source: Trace, machine: Machine, plan: Plan) -> Sensitivity:
     (setting,) = _settings(source, machine, plan.searched[-1:], plan)
     quiet = replace(setting, seeds=())
-    return sensitivity(quiet, BUILT_IN["lag-overlap"], processes=plan.processes)
+    return sensitivity(quiet, PLACEMENTS["lag-overlap"], processes=plan.processes)
 
 
 def _break_even(source: Trace, machine: Machine, plan: Plan) -> tuple[BreakEven, ...]:
     settings = [replace(setting, seeds=()) for setting in _settings(source, machine, plan.concurrencies, plan)]
-    late = BUILT_IN["lag-overlap-late"]
+    late = PLACEMENTS["lag-overlap-late"]
     return tuple(break_even(settings, DECISIONS_NS, late, processes=plan.processes))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from simtool.step.placement import BUILT_IN, Placement, parse_placement
+from simtool import PLACEMENTS, Placement
+from simtool.step.placement import parse_placement
 
 #: lag without the dense batch that a prune throws away: built where lag decides, not in the overlap window.
 LAG_IN_PLACE = parse_placement(
@@ -12,4 +13,4 @@ LAG_IN_PLACE = parse_placement(
     1,
 )
 
-ARMS: tuple[Placement, ...] = (*BUILT_IN.values(), LAG_IN_PLACE)
+ARMS: tuple[Placement, ...] = (*PLACEMENTS.values(), LAG_IN_PLACE)

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from simtool.profile.profile import Profile
+from simtool import PLACEMENTS, Profile, replay
 from simtool.profile.scaling import scaled
-from simtool.replay.replay import replay
 from simtool.step.ops import Lane
-from simtool.step.placement import BUILT_IN
 from simtool.study.runner import Setting
 
 _LATENCY = 0.1  # of the CPU device's pipe between two processes, which no accelerator has
@@ -18,7 +16,7 @@ _LATENCY = 0.1  # of the CPU device's pipe between two processes, which no accel
 
 def host_over_device(setting: Setting) -> float:
     """Return busy host time over busy device time in the decode steps of lag-overlap, waits left out."""
-    scenario = replace(setting, seeds=()).scenarios(BUILT_IN["lag-overlap"])[0]
+    scenario = replace(setting, seeds=()).scenarios(PLACEMENTS["lag-overlap"])[0]
     trace = replay(setting.source, setting.profile, scenario)
     decode = trace.tables["steps"].filter(pl.col("kind") == "decode")["step"]
     events = trace.tables["events"].filter(pl.col("step").is_in(decode.implode()))

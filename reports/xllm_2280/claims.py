@@ -58,7 +58,13 @@ class Chain:
 def hoist_cost(region: Region, machine: Machine) -> Hoist:
     """Answer claim (a) at one point."""
     batch = region.concurrency
-    shape = DecodeShape(region.sl, region.sl, [0] * batch, [region.sl] * batch, [1] * batch)
+    shape = DecodeShape(
+        num_speculative_tokens=region.sl,
+        block_width=region.sl,
+        kv_lens=[0] * batch,
+        prefix_lens=[region.sl] * batch,
+        emitted=[1] * batch,
+    )
     decide_ns = machine.profile.decode.host["decide"].pre.predict({**shape.features(), **LastWait().features()})
     return Hoist(region, _difference(region, "lag-overlap-late", "lag-overlap"), decide_ns)
 
@@ -71,11 +77,11 @@ def fill_cost(region: Region) -> Fill:
 def overlap_chain(region: Region) -> Chain:
     """Answer claim (c) at one point."""
     return Chain(
-        region,
-        _difference(region, "lag", "lag-overlap"),
-        _difference(region, "lag", "lag-in-place"),
-        _difference(region, "lag-in-place", "lag-overlap-late"),
-        _difference(region, "lag-overlap-late", "lag-overlap"),
+        region=region,
+        total=_difference(region, "lag", "lag-overlap"),
+        no_waste=_difference(region, "lag", "lag-in-place"),
+        overlap=_difference(region, "lag-in-place", "lag-overlap-late"),
+        hoist=_difference(region, "lag-overlap-late", "lag-overlap"),
     )
 
 

@@ -91,7 +91,7 @@ def _ends(concurrencies: Sequence[int]) -> tuple[int, ...]:
 
 
 def _write(found: Sequence[TraceAnswers], out: Path, page: Path | None, profiles: Path) -> list[Path]:
-    from simtool.profile.storage import save_profile
+    from simtool import save_profile
     from xllm_2280.page.document import document
 
     written = []

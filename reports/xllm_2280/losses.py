@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from simtool import Placement
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
-from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
 from xllm_2280.regions import BASELINE, Region, lost
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from simtool.calibrate.fit import REFITS, calibrate
+from simtool import Profile, Trace, calibrate, with_proxies
+from simtool.calibrate.fit import REFITS
 from simtool.profile.cost import Cost
-from simtool.profile.profile import Profile
-from simtool.profile.proxies import with_proxies
 from simtool.profile.published import constructed_profile
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
-from simtool.trace.trace import Trace
 from xllm_2280.balance import balanced, host_over_device
 
 _CONCURRENCY = 8  # at which the balance is set

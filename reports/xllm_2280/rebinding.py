@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from simtool import PLACEMENTS, Placement, with_changes
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.profile.whatif import with_changes
-from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Setting, arm_of, mean, run_cells
 from xllm_2280.arms import LAG_IN_PLACE
 
@@ -35,10 +34,10 @@ class Rebound:
 
 def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
     """Price the target's rebinding after the fill and in the overlap window."""
-    overlap, late = BUILT_IN["lag-overlap"], BUILT_IN["lag-overlap-late"]
+    overlap, late = PLACEMENTS["lag-overlap"], PLACEMENTS["lag-overlap-late"]
     plans: list[tuple[Placement, str, tuple[str, ...]]] = [
         (overlap, "after the fill", _AFTER),
-        (BUILT_IN["this-step"], "after the fill", _AFTER),
+        (PLACEMENTS["this-step"], "after the fill", _AFTER),
         (late, "after the fill", _AFTER),
         (late, "with the build, before launch_sample", _WINDOW),
         (LAG_IN_PLACE, "with the build, after launch_sample", _WINDOW),
@@ -48,12 +47,12 @@ def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
     base = arm_of(cells[0], "lag-overlap, rebinding after the fill")
     return [
         Rebound(
-            setting.concurrency,
-            placement.name,
-            place,
-            changes,
-            mean(found, lambda cell: cell.step_ns),
-            compare(base, arm_of(found, f"{placement.name}, rebinding {place}"), draws=setting.refitted),
+            concurrency=setting.concurrency,
+            placement=placement.name,
+            place=place,
+            changes=changes,
+            step_ns=mean(found, lambda cell: cell.step_ns),
+            gain=compare(base, arm_of(found, f"{placement.name}, rebinding {place}"), draws=setting.refitted),
         )
         for (placement, place, changes), found in zip(plans, cells, strict=True)
     ]

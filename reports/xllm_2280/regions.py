@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simtool import Placement
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
-from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
 
 BASELINE = "this-step"
@@ -64,18 +64,20 @@ def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[l
     lagged = next(cells[i] for i in order if placements[i].lag_steps)
     rivals = [found for found, placement in zip(cells, placements, strict=True) if not placement.lag_steps]
     return Region(
-        setting.source.manifest.sl,
-        setting.profile.name,
-        setting.concurrency,
-        first[0].placement,
-        compare(arm_of(fresh), arm_of(first), draws=setting.refitted),
-        second[0].placement,
-        compare(arm_of(second), arm_of(first), draws=setting.refitted),
-        lagged[0].placement,
-        mean_interval([_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))], draws=setting.refitted),
-        lost(fresh, lagged, draws=setting.refitted),
-        tuple(map(tuple, cells)),
-        setting.refitted,
+        sl=setting.source.manifest.sl,
+        profile=setting.profile.name,
+        concurrency=setting.concurrency,
+        winner=first[0].placement,
+        gain=compare(arm_of(fresh), arm_of(first), draws=setting.refitted),
+        runner_up=second[0].placement,
+        lead=compare(arm_of(second), arm_of(first), draws=setting.refitted),
+        lagged=lagged[0].placement,
+        affordable=mean_interval(
+            [_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))], draws=setting.refitted
+        ),
+        lost=lost(fresh, lagged, draws=setting.refitted),
+        cells=tuple(map(tuple, cells)),
+        refitted=setting.refitted,
     )
 
 

@@ -104,13 +104,13 @@ def quality_by_position(blocks: Blocks) -> list[PositionQuality]:
         old = judged & follows
         result.append(
             PositionQuality(
-                k,
-                int(judged.sum()),
-                int(happened.sum()),
-                float(said.mean()) if len(said) else 0.0,
-                auc(said, happened),
-                auc(lagged[old, k - 1], blocks.match_run[old] >= k),
-                _calibration_error(reliability(said, happened)),
+                position=k,
+                blocks=int(judged.sum()),
+                accepted=int(happened.sum()),
+                mean_forecast=float(said.mean()) if len(said) else 0.0,
+                auc=auc(said, happened),
+                lagged_auc=auc(lagged[old, k - 1], blocks.match_run[old] >= k),
+                calibration_error=_calibration_error(reliability(said, happened)),
             )
         )
     return result

@@ -174,9 +174,15 @@ def full_occupancy(decode: pl.DataFrame) -> pl.DataFrame:
 def spread(durations_ns: NDArray[np.generic]) -> Spread:
     """Return count, sum and percentiles; an empty set has percentiles 0."""
     if not len(durations_ns):
-        return Spread(0, 0, 0.0, 0.0, 0.0)
+        return Spread(count=0, total_ns=0, p50_ns=0.0, p95_ns=0.0, p99_ns=0.0)
     p50, p95, p99 = np.percentile(durations_ns.astype(np.float64), (50, 95, 99))
-    return Spread(len(durations_ns), int(durations_ns.sum()), float(p50), float(p95), float(p99))
+    return Spread(
+        count=len(durations_ns),
+        total_ns=int(durations_ns.sum()),
+        p50_ns=float(p50),
+        p95_ns=float(p95),
+        p99_ns=float(p99),
+    )
 
 
 def _tpot_ns(requests: pl.DataFrame) -> NDArray[np.generic]:

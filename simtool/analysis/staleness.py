@@ -89,11 +89,13 @@ def persistence(blocks: Blocks, distance: int) -> Persistence:
         judged = same & (offered >= k)
         ranked.append(auc(forecast[old][judged, k - 1], match[judged] >= k))
     return Persistence(
-        distance,
-        int(same.sum()),
-        _correlation(forecast[old].sum(axis=1)[same], forecast[new].sum(axis=1)[same]),
-        tuple(_correlation(confidence[old][same, k], confidence[new][same, k]) for k in range(blocks.positions)),
-        tuple(ranked),
+        distance=distance,
+        pairs=int(same.sum()),
+        correlation=_correlation(forecast[old].sum(axis=1)[same], forecast[new].sum(axis=1)[same]),
+        by_position=tuple(
+            _correlation(confidence[old][same, k], confidence[new][same, k]) for k in range(blocks.positions)
+        ),
+        auc=tuple(ranked),
     )
 
 
@@ -107,16 +109,16 @@ def _effect(lag: int, kind: str, steps: pl.DataFrame, rows: pl.DataFrame, drafts
     fresh, lagged = steps["steps"].to_numpy(), steps["steps_lagged"].to_numpy()
     offered, accepted = int(rows["prefix_len"].sum()), int(rows["accepted"].sum())
     return Staleness(
-        lag,
-        kind,
-        steps.height,
-        rows.height,
-        int((~rows["fresh"]).sum()),
-        accepted / rows.height + 1,
-        accepted / offered if offered else None,
-        ratio_interval(lagged - fresh, lagged),
-        _at_least(rows["prefix_len"], drafts),
-        _at_least(rows["accepted"], drafts),
+        lag=lag,
+        kind=kind,
+        requests=steps.height,
+        sequence_steps=rows.height,
+        unfresh=int((~rows["fresh"]).sum()),
+        acceptance_length=accepted / rows.height + 1,
+        acceptance_rate=accepted / offered if offered else None,
+        loss=ratio_interval(lagged - fresh, lagged),
+        offered_at=_at_least(rows["prefix_len"], drafts),
+        accepted_at=_at_least(rows["accepted"], drafts),
     )
 
 

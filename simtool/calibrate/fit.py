@@ -68,23 +68,23 @@ def calibrate(
     fitter = Fitter(resamples([[step.start_ns for step in steps] for steps in runs], refits))
     predictor = fit_predictor(list(traces))
     fitted = Profile(
-        name or traces[0].path.name,
-        device,
-        device_name,
-        executors,
-        fitter.steps(seen, "prefill"),
-        fitter.steps(seen, "decode"),
-        fitter.cost(seen.loop_gap),
-        predictor,
-        Provenance(
+        name=name or traces[0].path.name,
+        device=device,
+        device_name=device_name,
+        executors=executors,
+        prefill=fitter.steps(seen, "prefill"),
+        decode=fitter.steps(seen, "decode"),
+        loop_gap=fitter.cost(seen.loop_gap),
+        predictor=predictor,
+        provenance=Provenance(
             command,
             created or date.today().isoformat(),
             __version__,
             tuple(_describe(trace) for trace in traces),
             warnings=(*doubts, *_warnings(traces, seen, has_predictor=predictor is not None)),
         ),
-        _graphs(traces),
-        models,
+        graphs=_graphs(traces),
+        models=models,
     )
     return with_absorbed(fitted) if all(trace.manifest.origin == "imported" for trace in traces) else fitted
 

@@ -137,7 +137,15 @@ def _quality(columns: _Reals, values: _Reals, residuals: _Reals) -> Quality:
     r2 = 1.0 - float((residuals**2).sum()) / spread if spread > 0 else None
     p50, p99 = np.quantile(values, (0.5, 0.99))
     error, bias = _held_out(columns, values)
-    return Quality(len(values), float(values.mean()), float(p50), float(p99), r2, error, bias)
+    return Quality(
+        n=len(values),
+        mean_ns=float(values.mean()),
+        p50_ns=float(p50),
+        p99_ns=float(p99),
+        r2=r2,
+        held_out_error=error,
+        held_out_bias=bias,
+    )
 
 
 def _held_out(columns: _Reals, values: _Reals) -> tuple[float | None, float | None]:

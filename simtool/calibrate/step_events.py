@@ -87,7 +87,11 @@ def read_steps(trace: Trace) -> list[StepRecord]:
     records = []
     for step, kind, start_ns, end_ns in trace.table("steps").select("step", "kind", "start_ns", "end_ns").iter_rows():
         if step in features and step in ops:
-            records.append(StepRecord(step, kind, start_ns, end_ns, features[step], ops[step]))
+            records.append(
+                StepRecord(
+                    step=step, kind=kind, start_ns=start_ns, end_ns=end_ns, features=features[step], ops=ops[step]
+                )
+            )
             _check_features(records[-1], trace.path)
     if not records:
         raise TraceError(f"{trace.path}: no step with both its ops and its sizes; calibrate from a recorded trace")
@@ -132,7 +136,14 @@ def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
         if name not in CATALOGUE:
             raise TraceError(f"{trace.path}: host op {name!r} {_UNKNOWN}")
         op = syncing(CATALOGUE[name]) if name in syncs and wait_end_ns is not None else CATALOGUE[name]
-        record = OpRecord(op, start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
+        record = OpRecord(
+            op=op,
+            start_ns=start_ns,
+            end_ns=end_ns,
+            wait_start_ns=wait_start_ns,
+            wait_end_ns=wait_end_ns,
+            works=tuple(works.get(flow, ())),
+        )
         steps.setdefault(step, []).append(record)
     return steps
 
@@ -153,7 +164,17 @@ def _decode_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:
     steps = trace.table("rows").group_by("step", maintain_order=True).agg("kv_len", "prefix_len", "emitted")
     graphs = manifest.run.graphs
     for step, kv_lens, prefix_lens, emitted in steps.iter_rows():
-        yield step, DecodeShape(manifest.sl, manifest.block_width, kv_lens, prefix_lens, emitted, graphs).features()
+        yield (
+            step,
+            DecodeShape(
+                num_speculative_tokens=manifest.sl,
+                block_width=manifest.block_width,
+                kv_lens=kv_lens,
+                prefix_lens=prefix_lens,
+                emitted=emitted,
+                graphs=graphs,
+            ).features(),
+        )
 
 
 def _prefill_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:

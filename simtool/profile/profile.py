@@ -168,18 +168,18 @@ class Profile:
         predictor = table["predictor"]
         try:
             return cls(
-                table["name"],
-                table["device"],
-                table["device_name"],
-                dict(table["executors"]),
-                _steps_from_dict(table["prefill"], f"{source}: prefill"),
-                _steps_from_dict(table["decode"], f"{source}: decode"),
-                Cost.from_dict(table["loop_gap"], f"{source}: loop_gap"),
-                LinearPredictor(**predictor) if predictor else None,
-                Provenance.from_dict(table["provenance"]),
-                GraphBuckets.from_dict(table.get("graphs")),
-                {str(role): dict(model) for role, model in table.get("models", {}).items()},
-                tuple(str(name) for name in table.get("pinned", ())),
+                name=table["name"],
+                device=table["device"],
+                device_name=table["device_name"],
+                executors=dict(table["executors"]),
+                prefill=_steps_from_dict(table["prefill"], f"{source}: prefill"),
+                decode=_steps_from_dict(table["decode"], f"{source}: decode"),
+                loop_gap=Cost.from_dict(table["loop_gap"], f"{source}: loop_gap"),
+                predictor=LinearPredictor(**predictor) if predictor else None,
+                provenance=Provenance.from_dict(table["provenance"]),
+                graphs=GraphBuckets.from_dict(table.get("graphs")),
+                models={str(role): dict(model) for role, model in table.get("models", {}).items()},
+                pinned=tuple(str(name) for name in table.get("pinned", ())),
             )
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error

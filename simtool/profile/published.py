@@ -72,15 +72,17 @@ def _build(table: _Table, path: Path, created: str) -> Profile:
     prefill = [op for op in PREFILL_ORDER if op.name in host]
     decode = [CATALOGUE[name] for name in host if name in CATALOGUE and not name.endswith("prefill")]
     return Profile(
-        table["name"],
-        table["machine"]["device"],
-        table["machine"]["device_name"],
-        table["executors"],
-        _steps(prefill, host, device, latency, _PREFILL_FEATURES),
-        _steps(decode, host, device, latency, frozenset(FEATURES)),
-        _cost(host["loop_gap"]),
-        LinearPredictor(*(predictor[name] for name in LinearPredictor.__dataclass_fields__)) if predictor else None,
-        Provenance(
+        name=table["name"],
+        device=table["machine"]["device"],
+        device_name=table["machine"]["device_name"],
+        executors=table["executors"],
+        prefill=_steps(prefill, host, device, latency, _PREFILL_FEATURES),
+        decode=_steps(decode, host, device, latency, frozenset(FEATURES)),
+        loop_gap=_cost(host["loop_gap"]),
+        predictor=LinearPredictor(*(predictor[name] for name in LinearPredictor.__dataclass_fields__))
+        if predictor
+        else None,
+        provenance=Provenance(
             f"constructed from {path.name}",
             created,
             __version__,

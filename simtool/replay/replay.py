@@ -103,14 +103,14 @@ def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
     recorder = ReplayRecorder(len(queue.requests), stretches.append)
     Simulator(planner, costs, recorder).run()
     return _Run(
-        queue,
-        recorder.programs,
-        stretches,
-        Visits(planner.looked_up, planner.substituted),
-        costs.extrapolated,
-        recorder.admitted_ns,
-        recorder.first_token_ns,
-        recorder.finished_ns,
+        queue=queue,
+        programs=recorder.programs,
+        stretches=stretches,
+        visits=Visits(planner.looked_up, planner.substituted),
+        extrapolated=costs.extrapolated,
+        admitted_ns=recorder.admitted_ns,
+        first_token_ns=recorder.first_token_ns,
+        finished_ns=recorder.finished_ns,
     )
 
 
@@ -121,14 +121,14 @@ def _compiled(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
     check_compiler()
     run = CompiledReplays(source).run(profile, scenario, events=True)
     return _Run(
-        run.queue,
-        run.programs,
-        [run.stretch()],
-        Visits(run.looked_up, run.substituted),
-        run.extrapolated,
-        run.admitted_ns,
-        run.first_token_ns,
-        run.finished_ns,
+        queue=run.queue,
+        programs=run.programs,
+        stretches=[run.stretch()],
+        visits=Visits(run.looked_up, run.substituted),
+        extrapolated=run.extrapolated,
+        admitted_ns=run.admitted_ns,
+        first_token_ns=run.first_token_ns,
+        finished_ns=run.finished_ns,
     )
 
 

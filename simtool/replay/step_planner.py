@@ -134,7 +134,14 @@ class StepPlanner:
             accepted = self._thinned(accepted, fresh, anchors)
         left = [end - place for end, place in zip(seats.end, places, strict=True)]
         emitted = [a + 1 if a < most else most for a, most in zip(accepted, left, strict=True)]
-        shape = DecodeShape(drafts, self._block.width, anchors, prefixes, emitted, self._block.graphs)
+        shape = DecodeShape(
+            num_speculative_tokens=drafts,
+            block_width=self._block.width,
+            kv_lens=anchors,
+            prefix_lens=prefixes,
+            emitted=emitted,
+            graphs=self._block.graphs,
+        )
         pruned = min(prefixes) < drafts
         return StepPlan(
             kind="decode",

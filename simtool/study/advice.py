@@ -134,12 +134,16 @@ STAGES = 3
 
 def draft_ns(profile: Profile, sl: int, batch: int) -> float:
     """Return what a draft forward of a full batch costs on the device."""
-    shape = DecodeShape(sl, sl, [0] * batch, [sl] * batch, [1] * batch)
+    shape = DecodeShape(
+        num_speculative_tokens=sl, block_width=sl, kv_lens=[0] * batch, prefix_lens=[sl] * batch, emitted=[1] * batch
+    )
     return profile.decode.device["draft"].duration.predict({**shape.features(), **LastWork().at(0)})
 
 
 def _decide_ns(profile: Profile, sl: int, batch: int) -> float:
-    shape = DecodeShape(sl, sl, [0] * batch, [sl] * batch, [1] * batch)
+    shape = DecodeShape(
+        num_speculative_tokens=sl, block_width=sl, kv_lens=[0] * batch, prefix_lens=[sl] * batch, emitted=[1] * batch
+    )
     return profile.decode.host["decide"].pre.predict({**shape.features(), **LastWait().features()})
 
 
@@ -162,7 +166,7 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
         same = plain[: len(cells)]
         worth = compare(arm_of(same, "as it is"), arm_of(cells, "changed"), draws=setting.refitted)
         if worth.ratio - 1 >= _WORTH:
-            found.append(Change(lever, placement.name, worth, subject, value))
+            found.append(Change(lever=lever, placement=placement.name, worth=worth, subject=subject, draft_ms=value))
     return tuple(sorted(found, key=lambda change: -change.worth.ratio))
 
 

@@ -64,9 +64,11 @@ def caveats_of(points: Sequence[BreakEven]) -> Caveats:
 def _point(setting: Setting, decision_ns: int, fresh: Sequence[Cell], lagged: Sequence[Cell]) -> BreakEven:
     pairs = list(zip(fresh, lagged, strict=True))
     return BreakEven(
-        setting.concurrency,
-        decision_ns,
-        mean_interval([1 - old.step_ns / new.step_ns for new, old in pairs], draws=setting.refitted),
-        mean_interval([1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=setting.refitted),
-        merged(cell.caveats for cell in (*fresh, *lagged)),
+        concurrency=setting.concurrency,
+        decision_ns=decision_ns,
+        affordable=mean_interval([1 - old.step_ns / new.step_ns for new, old in pairs], draws=setting.refitted),
+        lost=mean_interval(
+            [1 - old.tokens_per_step / new.tokens_per_step for new, old in pairs], draws=setting.refitted
+        ),
+        caveats=merged(cell.caveats for cell in (*fresh, *lagged)),
     )

@@ -200,20 +200,20 @@ def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
     mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
     busy = device_busy(trace.table("events")).within(full["start_ns"], full["end_ns"])
     return Cell(
-        scenario.placement.name,
-        scenario.concurrency,
-        None if scenario.noise == "none" else scenario.seed,
-        Run(
+        placement=scenario.placement.name,
+        concurrency=scenario.concurrency,
+        seed=None if scenario.noise == "none" else scenario.seed,
+        run=Run(
             name=scenario.placement.name,
             tokens=full["tokens"].to_numpy(),
             duration_ns=full["duration_ns"].to_numpy(),
             workload="replay",
             cycles=cycles_of(trace, full),
         ),
-        full["batch"].to_list()[0],
-        mine.height,
-        int(mine["prefix_len"].sum()),
-        int(mine["accepted"].sum()),
-        int(full["duration_ns"].sum()) - int(busy.sum()),
-        caveats,
+        full_batch=full["batch"].to_list()[0],
+        sequence_steps=mine.height,
+        offered=int(mine["prefix_len"].sum()),
+        accepted=int(mine["accepted"].sum()),
+        idle_ns=int(full["duration_ns"].sum()) - int(busy.sum()),
+        caveats=caveats,
     )

@@ -96,20 +96,27 @@ def search(
     found = [_found(setting, placement, finals[0], mine) for placement, mine in zip(best, finals[1:], strict=True)]
     found.sort(key=lambda each: -each.gain.ratio)
     caveats = caveats_of([*cells, *(cell for mine in finals for cell in mine)])
-    return SearchResult(setting.concurrency, len(cells), _tokens_per_s(finals[0]), tuple(found), caveats)
+    return SearchResult(
+        concurrency=setting.concurrency,
+        screened=len(cells),
+        baseline_tokens_per_s=_tokens_per_s(finals[0]),
+        best=tuple(found),
+        caveats=caveats,
+    )
 
 
 def _found(setting: Setting, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]) -> RankedOrder:
     tokens_change = mean(mine, lambda cell: cell.tokens_per_step) / mean(base, lambda cell: cell.tokens_per_step) - 1
     step_change = mean(mine, lambda cell: cell.step_ns) / mean(base, lambda cell: cell.step_ns) - 1
     return RankedOrder(
-        placement,
-        _tokens_per_s(mine),
-        mean(mine, lambda cell: cell.step_ns),
-        compare(arm_of(base), arm_of(mine), draws=setting.refitted),
-        tokens_change,
-        step_change,
-        f"tokens per step {tokens_change:+.1%}, step time {step_change:+.1%}; {explain(setting, BASELINE, placement)}",
+        placement=placement,
+        tokens_per_s=_tokens_per_s(mine),
+        step_ns=mean(mine, lambda cell: cell.step_ns),
+        gain=compare(arm_of(base), arm_of(mine), draws=setting.refitted),
+        tokens_change=tokens_change,
+        step_change=step_change,
+        why=f"tokens per step {tokens_change:+.1%}, step time {step_change:+.1%}; "
+        f"{explain(setting, BASELINE, placement)}",
     )
 
 

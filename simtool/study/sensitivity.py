@@ -60,7 +60,9 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     ]
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
     caveats = caveats_of(cell for found in cells for cell in found)
-    return Sensitivity(placement.name, setting.concurrency, base_ns, tuple(bars), caveats)
+    return Sensitivity(
+        placement=placement.name, concurrency=setting.concurrency, step_ns=base_ns, bars=tuple(bars), caveats=caveats
+    )
 
 
 def count_jobs(placement: Placement) -> int:

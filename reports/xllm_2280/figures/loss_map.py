@@ -41,11 +41,11 @@ def loss_marks(axes: Sequence[LossAxis]) -> list[LossMark]:
     """Arrange the points of every axis."""
     return [
         LossMark(
-            axis.region.profile,
-            axis.region.concurrency,
-            100 * point.lost.mean,
-            axis.winner(point) if axis.winner(point) in _COLOURS else "a lag placement",
-            point.lead.resolved,
+            panel=axis.region.profile,
+            concurrency=axis.region.concurrency,
+            lost=100 * point.lost.mean,
+            winner=axis.winner(point) if axis.winner(point) in _COLOURS else "a lag placement",
+            told=point.lead.resolved,
         )
         for axis in axes
         for point in axis.points

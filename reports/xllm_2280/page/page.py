@@ -17,7 +17,15 @@ from xllm_2280.figures.region_map import draw_region_map
 def answers_page(answers: Sequence[TraceAnswers], command: str) -> Page:
     """Return the page; the document has the same numbers with their intervals."""
     caveat = "everything here is modeled; docs/answers.md has the intervals and the commands"
-    return Page("Answers to the pull request's questions", [], [], [caveat], list(_sections(answers)), [], command)
+    return Page(
+        title="Answers to the pull request's questions",
+        headlines=[],
+        details=[],
+        caveats=[caveat],
+        sections=list(_sections(answers)),
+        sources=[],
+        command=command,
+    )
 
 
 def _sections(answers: Sequence[TraceAnswers]) -> Iterator[Section]:

@@ -47,7 +47,7 @@ def build_graph(nodes: Nodes, executors: Mapping[str, str]) -> DependencyGraph:
     np.maximum.at(bound_ns, node, ready_ns)
     latest = np.flatnonzero(ready_ns == bound_ns[node])[::-1]
     binding[node[latest]] = before[latest]  # of several, the first edge is written last
-    return DependencyGraph(nodes, node, before, ready_ns, binding, bound_ns)
+    return DependencyGraph(nodes=nodes, node=node, before=before, ready_ns=ready_ns, binding=binding, bound_ns=bound_ns)
 
 
 class _Edges:

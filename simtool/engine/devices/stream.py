@@ -193,7 +193,9 @@ class StreamDevice:
         assert self._anchor is not None
         start_ns, end_ns = (self._clock.host_ns(self._anchor.elapsed_time(event)) for event in (start, work.end))
         event = work.event
-        return WorkTiming(event.flow, event.work, event.lane, start_ns, end_ns, work.bytes)
+        return WorkTiming(
+            flow=event.flow, work=event.work, lane=event.lane, start_ns=start_ns, end_ns=end_ns, bytes=work.bytes
+        )
 
     def _take_anchor(self) -> None:
         """An event and its time on the host's clock: the tightest of a few tries, taken on an idle stream."""

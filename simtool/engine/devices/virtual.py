@@ -150,7 +150,7 @@ class TimedDevice:
         self._free_ns[executor] = end_ns
         if not self.timed:
             self._untimed.add(len(self._timings))
-        self._timings.append(WorkTiming(flow, work, lane, start_ns, end_ns, moved))
+        self._timings.append(WorkTiming(flow=flow, work=work, lane=lane, start_ns=start_ns, end_ns=end_ns, bytes=moved))
         return Event(len(self._timings) - 1, flow, work, lane)
 
 

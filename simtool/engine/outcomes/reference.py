@@ -127,7 +127,17 @@ def speculative(
         run = next((k for k, token in enumerate(block) if token != emitted[k]), drafts)
         cache.truncate(start + run + 1)
         _extend_context(draft, context, features[: run + 1], positions[: run + 1])
-        steps.append(ReferenceStep(start, tuple(block), logits, confidence, run, run, emitted[run]))
+        steps.append(
+            ReferenceStep(
+                start=start,
+                draft=tuple(block),
+                confidence_logits=logits,
+                confidence=confidence,
+                match_run=run,
+                accepted=run,
+                next_token=emitted[run],
+            )
+        )
         output += emitted[: run + 1]
     output = output[:max_tokens]
     ends = [index for index, token in enumerate(output) if token in stop]

@@ -60,7 +60,9 @@ class TeacherForcedPass:
         following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache))
         context = self.draft.project_context(features, positions)
         anchors = range(len(prompt), len(tokens))
-        filled = RequestOutcomes(len(prompt), [], [], [], [], flips)
+        filled = RequestOutcomes(
+            start=len(prompt), confidence=[], draft_prob=[], match_run=[], draft_margin=[], flips=flips
+        )
         for first in range(anchors.start, anchors.stop, _ANCHORS_AT_ONCE):
             starts = torch.arange(first, min(first + _ANCHORS_AT_ONCE, anchors.stop))
             self._add_chunk(filled, context, following, starts)

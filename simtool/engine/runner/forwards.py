@@ -115,4 +115,6 @@ def _blank(width: int, pages: int, device: torch.device) -> Rows:
     """One sequence of `width` rows with a table of `pages`, all zero."""
     row, table, length = (torch.zeros(shape, dtype=torch.int64) for shape in ((width,), (1, pages), (1,)))
     rows, tables, lengths = (host.to(device) for host in (row, table, length))
-    return Rows(rows, rows, rows, tables, lengths, table, length)
+    return Rows(
+        ids=rows, positions=rows, mapping=rows, tables=tables, lengths=lengths, host_tables=table, host_lengths=length
+    )

@@ -110,13 +110,13 @@ def padding(like: Rows, sequences: int, spare: Spare) -> Rows:
     count = sequences * like.width
     host_tables = like.host_tables.new_full((sequences, like.tables.shape[1]), spare.block)
     return Rows(
-        like.ids.new_zeros(count),
-        like.positions.new_zeros(count),
-        spare.places(count, like.mapping),
-        like.tables.new_full((sequences, like.tables.shape[1]), spare.block),
-        like.lengths.new_ones(sequences),
-        host_tables,
-        like.host_lengths.new_ones(sequences),
+        ids=like.ids.new_zeros(count),
+        positions=like.positions.new_zeros(count),
+        mapping=spare.places(count, like.mapping),
+        tables=like.tables.new_full((sequences, like.tables.shape[1]), spare.block),
+        lengths=like.lengths.new_ones(sequences),
+        host_tables=host_tables,
+        host_lengths=like.host_lengths.new_ones(sequences),
     )
 
 

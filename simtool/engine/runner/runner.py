@@ -225,24 +225,24 @@ class Runner:
         forward, width = self._draft_forward, self.info.block_width
         slots, positions = self._in("query_slots"), self._in("query_positions")
         return Rows(
-            self._in("query_ids"),
-            positions,
-            forward.places(slots.repeat_interleave(width), positions),
-            forward.tables(slots),
-            self._in("context_lens") + width,
-            forward.tables(self._host_in("query_slots")),
-            self._host_in("context_lens") + width,
+            ids=self._in("query_ids"),
+            positions=positions,
+            mapping=forward.places(slots.repeat_interleave(width), positions),
+            tables=forward.tables(slots),
+            lengths=self._in("context_lens") + width,
+            host_tables=forward.tables(self._host_in("query_slots")),
+            host_lengths=self._host_in("context_lens") + width,
         )
 
     def _validate_rows(self) -> Rows:
         return Rows(
-            self._in("validate_ids"),
-            self._in("validate_positions"),
-            self._in("validate_slot_mapping"),
-            self._in("validate_block_tables"),
-            self._in("validate_kv_lens"),
-            self._host_in("validate_block_tables"),
-            self._host_in("validate_kv_lens"),
+            ids=self._in("validate_ids"),
+            positions=self._in("validate_positions"),
+            mapping=self._in("validate_slot_mapping"),
+            tables=self._in("validate_block_tables"),
+            lengths=self._in("validate_kv_lens"),
+            host_tables=self._host_in("validate_block_tables"),
+            host_lengths=self._host_in("validate_kv_lens"),
         )
 
     def _in(self, name: str) -> Tensor:
@@ -319,9 +319,17 @@ def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec, capture: Cap
     if not 1 <= asked <= most:
         raise CapacityError(f"context_tokens is {asked}; these models hold 1 to {most} tokens; ask for that or less")
     return RunnerInfo(
-        d.algorithm, drafts, d.trained_drafts, d.block_rows(drafts), d.mask_token_id, t.vocab_size,
-        t.eos_token_ids, asked, d.confidence_head, _graphs(spec, drafts, capture),
-    )  # fmt: skip
+        algorithm=d.algorithm,
+        drafts=drafts,
+        trained_drafts=d.trained_drafts,
+        block_width=d.block_rows(drafts),
+        mask_token_id=d.mask_token_id,
+        vocab_size=t.vocab_size,
+        eos_token_ids=t.eos_token_ids,
+        max_tokens=asked,
+        confidence_head=d.confidence_head,
+        graphs=_graphs(spec, drafts, capture),
+    )
 
 
 def _graphs(spec: RunnerSpec, drafts: int, capture: Capture | None) -> GraphBuckets:

@@ -131,7 +131,11 @@ def _enqueue(worker: Worker, prompt: Prompt, context_tokens: int, result: RunRes
     worker.tokens[prompt.request_id] = list(prompt.prompt_ids)
     worker.keys[prompt.request_id] = prompt.key
     result.requests[prompt.request_id] = RequestFacts(
-        prompt.request_id, prompt.kind, prompt.max_new_tokens, list(prompt.prompt_ids), arrival_ns
+        request_id=prompt.request_id,
+        kind=prompt.kind,
+        max_new_tokens=prompt.max_new_tokens,
+        prompt_ids=list(prompt.prompt_ids),
+        arrival_ns=arrival_ns,
     )
 
 

@@ -282,7 +282,12 @@ class TraceRecorder(Recorder):
             return
         for i, request_id in enumerate(request_ids):
             visit = _Visit(
-                s.positions[i], confidence[i], draft_prob[i], draft_tokens[i], s.prefix_lens[i], s.accepted[i]
+                anchor_position=s.positions[i],
+                confidence=confidence[i],
+                draft_prob=draft_prob[i],
+                draft_tokens=draft_tokens[i],
+                prefix_len=s.prefix_lens[i],
+                accepted=s.accepted[i],
             )
             self._visits.setdefault(request_id, []).append(visit)
 

@@ -43,7 +43,14 @@ def size_tables(batch: int, drafts: int, width: int, graphs: GraphBuckets) -> Si
     """Return the tables of batches up to `batch`."""
     by_batch = np.zeros((batch + 1, COLUMNS))
     for count in range(1, batch + 1):
-        by_batch[count] = DecodeShape(drafts, width, [0] * count, [drafts] * count, [1] * count, graphs).sizes()
+        by_batch[count] = DecodeShape(
+            num_speculative_tokens=drafts,
+            block_width=width,
+            kv_lens=[0] * count,
+            prefix_lens=[drafts] * count,
+            emitted=[1] * count,
+            graphs=graphs,
+        ).sizes()
     target = np.array((*graphs.target, 0), np.int64)
     bucket = target[np.searchsorted(target[:-1], np.arange(batch * (drafts + 1) + 1))]
     return SizeTables(by_batch, bucket, bool(graphs.target))

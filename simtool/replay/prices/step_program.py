@@ -183,7 +183,13 @@ class _Compiler:
             events = tuple(dict.fromkeys(given.event for given in awaited))
             wake, post = self.price(op.name, cost.wake), self.price(op.name, cost.post)
             wait = WaitEntry(events, wake, post, tuple(works[early:]))
-        return OpEntry(self._place[flow, Lane.HOST], pre, self.prices[pre].grows, tuple(works[:early]), wait)
+        return OpEntry(
+            event=self._place[flow, Lane.HOST],
+            pre=pre,
+            pre_grows=self.prices[pre].grows,
+            works=tuple(works[:early]),
+            wait=wait,
+        )
 
     def _work(
         self, op: Op, work: DeviceWork, launch: Cost | None, given: _Given, inputs: Sequence[_Given]

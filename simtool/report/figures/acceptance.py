@@ -43,7 +43,13 @@ def acceptance(arms: Sequence[Arm]) -> Acceptance | None:
         if blocks is not None and int(blocks.offered.sum()) > known:
             known = int(blocks.offered.sum())
             quality, bins = quality_by_position(blocks), reliability_over_positions(blocks)
-            best = Acceptance(arm.label, len(blocks.match_run), tuple(quality), tuple(bins), autocorrelation(blocks))
+            best = Acceptance(
+                label=arm.label,
+                blocks=len(blocks.match_run),
+                positions=tuple(quality),
+                bins=tuple(bins),
+                autocorrelation=autocorrelation(blocks),
+            )
     return best
 
 

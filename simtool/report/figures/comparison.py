@@ -76,7 +76,25 @@ def draw_comparison(points: Sequence[Point]) -> go.Figure:
 def _point(arm: Arm, found: Comparison | None) -> Point:
     value = sum(metric_value(run, found.metric if found else HEADLINE) for run in arm.runs) / len(arm.runs)
     if found is None:
-        return Point(arm.name, arm.origin, arm.label, value, 0.0, 0.0, 0.0, "the baseline")
+        return Point(
+            row=arm.name,
+            origin=arm.origin,
+            label=arm.label,
+            tokens_per_s=value,
+            change=0.0,
+            low=0.0,
+            high=0.0,
+            note="the baseline",
+        )
     low, high = found.found.bounds or (found.ratio, found.ratio)
     change, low, high = ((ratio - 1) * 100 for ratio in (found.ratio, low, high))
-    return Point(arm.name, arm.origin, arm.label, value, change, low, high, found.method)
+    return Point(
+        row=arm.name,
+        origin=arm.origin,
+        label=arm.label,
+        tokens_per_s=value,
+        change=change,
+        low=low,
+        high=high,
+        note=found.method,
+    )

@@ -47,7 +47,9 @@ def predictions(arms: Sequence[Arm], metric: Metric = HEADLINE) -> list[Predicti
             seen = [metric_value(run, metric) for run in arm.runs]
             told = [metric_value(run, metric) for run in twin.runs]
             mean, guess = sum(seen) / len(seen), sum(told) / len(told)
-            result.append(Prediction(arm.name, mean, min(seen), max(seen), guess, len(seen)))
+            result.append(
+                Prediction(row=arm.name, measured=mean, low=min(seen), high=max(seen), predicted=guess, runs=len(seen))
+            )
     return result
 
 

@@ -132,7 +132,7 @@ def _bars(event: dict[str, object], start_ns: int) -> list[Bar]:
         asleep, awake = _whole(event["wait_start_ns"]), _whole(event["wait_end_ns"])
         spans = [(work_kind(op), begin, asleep), (WAIT, asleep, awake), (work_kind(op), awake, end)]
     return [
-        Bar(lane, op, kind, (first - start_ns) / NS_PER_MS, (last - first) / NS_PER_MS)
+        Bar(lane=lane, op=op, kind=kind, start_ms=(first - start_ns) / NS_PER_MS, length_ms=(last - first) / NS_PER_MS)
         for kind, first, last in spans
         if last > first
     ]

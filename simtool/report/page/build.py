@@ -56,7 +56,15 @@ def build_page(
         progress(done)
     headlines = [(each.headline, each.method) for each in answers] or [(_NO_DECODE_STEP[traces[0].manifest.origin], "")]
     details = [f"{each.group}: {c.verdict}" for each in answers for c in each.comparisons if c not in each.quoted]
-    return Page(TITLE, headlines, details, _caveats(traces), sections, sources(arms), command)
+    return Page(
+        title=TITLE,
+        headlines=headlines,
+        details=details,
+        caveats=_caveats(traces),
+        sections=sections,
+        sources=sources(arms),
+        command=command,
+    )
 
 
 def _comparison(answers: Sequence[Verdict], arms: Sequence[Arm]) -> Section:

@@ -49,7 +49,7 @@ def apply(rules: Iterable[Rule], frame: pl.DataFrame, table: str, key: tuple[str
         if bad.height:
             example = bad.select(list(dict.fromkeys((*key, *rule.show)))).row(0, named=True)
             text = ", ".join(f"{name} {value}" for name, value in example.items())
-            yield Finding(rule.severity, table, rule.message, bad.height, text)
+            yield Finding(severity=rule.severity, table=table, message=rule.message, count=bad.height, first=text)
 
 
 def duplicates(frame: pl.DataFrame, table: str, key: tuple[str, ...]) -> Iterator[Finding]:

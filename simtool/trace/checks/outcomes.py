@@ -61,4 +61,4 @@ def _coverage(trace: Trace) -> Iterator[Finding]:
         message = f"anchors of {wanted.height} have no known outcome; a replay must substitute where it needs one"
         request_id, anchor = unknown.row(0)
         first = f"request_id {request_id}, anchor_position {anchor}"
-        yield Finding(Severity.NOTE, "outcomes", message, unknown.height, first)
+        yield Finding(severity=Severity.NOTE, table="outcomes", message=message, count=unknown.height, first=first)

@@ -66,6 +66,13 @@ def import_requests(trace: RequestTrace) -> Imported:
             "max_new_tokens": [request.max_new_tokens for request in trace.requests],
         },
     )
-    source = Source(trace.source, f"{trace.format} request trace", "not said", "cpu", "none", "the first arrival")
+    source = Source(
+        path=trace.source,
+        format=f"{trace.format} request trace",
+        version="not said",
+        device="cpu",
+        device_name="none",
+        clock="the first arrival",
+    )
     details = {"requests": len(trace.requests), **trace.ledger.to_dict()}
     return Imported(import_manifest(source, details, trace.warnings), {"requests": frame})

@@ -70,7 +70,14 @@ def _single_table(path: Path) -> ProfileFiles | None:
 
 def _of_ascend(path: Path, profile: AscendProfile, ledger: Ledger, options: ProfileOptions) -> Imported:
     mapped = map_timeline(profile.timeline, ledger, options.choices)
-    source = Source(path, "torch_npu profiler", "not said", "npu", profile.device_name, "unix time")
+    source = Source(
+        path=path,
+        format="torch_npu profiler",
+        version="not said",
+        device="npu",
+        device_name=profile.device_name,
+        clock="unix time",
+    )
     return _imported(source, mapped, profile.details, profile.warnings)
 
 
@@ -85,7 +92,14 @@ def _of_kineto(
     shared = set(profile.device_names.values())
     name = profile.device_names.get(mapped.device or "", shared.pop() if len(shared) == 1 else "not said")
     clock = "unix time" if profile.base_ns is not None else "ts of the trace, as given"
-    source = Source(path, "torch.profiler (Kineto)", profile.version, profile.device, name, clock)
+    source = Source(
+        path=path,
+        format="torch.profiler (Kineto)",
+        version=profile.version,
+        device=profile.device,
+        device_name=name,
+        clock=clock,
+    )
     return _imported(source, mapped, {}, [])
 
 

@@ -82,4 +82,4 @@ def read_requests(path: Path, unit: TimeUnit | None = None) -> RequestTrace:
     requests = [
         Request(row.name, row.prompt_tokens, row.output_tokens, row.arrival_ns - rows[0].arrival_ns) for row in rows
     ]
-    return RequestTrace(path, found.format, requests, ledger, tuple(found.notes))
+    return RequestTrace(source=path, format=found.format, requests=requests, ledger=ledger, notes=tuple(found.notes))

@@ -84,14 +84,14 @@ def replay(
     if change and all(each.partition("=")[0] == "loop_gap" for each in change):
         console.note("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")
     base = Scenario(
-        placements[0],
-        source.manifest.concurrency if concurrency is None else concurrency,
-        _controller(source, costs, placements, ControllerOptions(predictor, draft_ms, min_gain)),
-        _arrivals(arrivals or ("closed" if requests is None else "trace")),
-        outcomes,
-        noise,
-        chosen[0],
-        kv_blocks,
+        placement=placements[0],
+        concurrency=source.manifest.concurrency if concurrency is None else concurrency,
+        controller=_controller(source, costs, placements, ControllerOptions(predictor, draft_ms, min_gain)),
+        arrivals=_arrivals(arrivals or ("closed" if requests is None else "trace")),
+        outcomes=outcomes,
+        noise=noise,
+        seed=chosen[0],
+        kv_blocks=kv_blocks,
     )
     seeded = seed is not None or seeds > 1
     if seeded:
@@ -99,7 +99,15 @@ def replay(
     workload = _workload(source, base, _read(requests, num_requests, time_unit), redraw=seeded)
     if arrivals is not None and base.arrivals.kind == "trace":
         _check_spacing(arrivals, source, workload if requests is not None else None)
-    replays = Replays(source, costs, base, placements, chosen, workload, lenient=_ALL in policy)
+    replays = Replays(
+        source=source,
+        costs=costs,
+        base=base,
+        placements=placements,
+        seeds=chosen,
+        workload=workload,
+        lenient=_ALL in policy,
+    )
     report(*replays.run(outputs), json=json, verbose=verbose)
 
 

@@ -85,7 +85,13 @@ def validate(
 
     models = choose_models(target, draft, algorithm, sl)
     sampling = SamplingConfig(seed=seed)
-    asked = PromptSource(num_prompts, max_new_tokens, seed + 1 if tokens_only else seed, prompt_ids, prompts)
+    asked = PromptSource(
+        count=num_prompts,
+        max_new_tokens=max_new_tokens,
+        seed=seed + 1 if tokens_only else seed,
+        ids=prompt_ids,
+        text=prompts,
+    )
     sets, seeds = campaign.prompt_sets(asked, models.target, ("live",) if tokens_only else ("fit", "live"))
     served = [prompt for each in sets.values() for prompt in each]
     runs_at_once = len(placements) * len(sets)  # all arms on all sets of prompts take turns on one device

@@ -83,7 +83,7 @@ def record(
 
     settings = RecordSettings(
         models=choose_models(target, draft, algorithm, sl),
-        prompts=PromptSource(num_prompts, max_new_tokens, seed, prompt_ids, prompts),
+        prompts=PromptSource(count=num_prompts, max_new_tokens=max_new_tokens, seed=seed, ids=prompt_ids, text=prompts),
         device=device,
         concurrency=concurrency,
         dtype=dtype,

@@ -229,7 +229,16 @@ class CpuDevice:
             download.receive(self._results, done.fields)
             moved = _bytes(done.fields)
         if timed:
-            self._timings.append(WorkTiming(event.flow, event.work, event.lane, done.start_ns, done.end_ns, moved))
+            self._timings.append(
+                WorkTiming(
+                    flow=event.flow,
+                    work=event.work,
+                    lane=event.lane,
+                    start_ns=done.start_ns,
+                    end_ns=done.end_ns,
+                    bytes=moved,
+                )
+            )
         self._done += 1
 
     def _receive_all(self) -> None:

@@ -55,7 +55,9 @@ def _files_in(folder: Path) -> ProfileFiles | None:
     timeline, kernels, database = (_first(folder, names) for names in (_TIMELINES, _KERNELS, _DATABASES))
     if not (timeline or kernels or database):
         return None
-    return ProfileFiles(folder, timeline, kernels, _first(folder, (STEP_TIMES,)), database)
+    return ProfileFiles(
+        place=folder, timeline=timeline, kernels=kernels, step_times=_first(folder, (STEP_TIMES,)), database=database
+    )
 
 
 def _first(folder: Path, patterns: tuple[str, ...]) -> Path | None:

@@ -137,7 +137,7 @@ def _numbered(found: pl.DataFrame) -> list[Step]:
 
 def _step(number: int, name: str, start_ns: int, until_ns: int) -> Step:
     kind, batch, rows = _said(name)
-    return Step(number, start_ns, until_ns, kind, batch, rows)
+    return Step(number=number, start_ns=start_ns, until_ns=until_ns, kind=kind, batch=batch, rows=rows)
 
 
 def _said(name: str) -> tuple[str, int | None, int | None]:
