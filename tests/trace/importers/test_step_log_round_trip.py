@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -19,14 +20,19 @@ from simtool.trace.trace import Trace, open_trace
 RECORDED = Path(__file__).parents[3] / "traces"
 
 
-@pytest.fixture(scope="module", params=["sl7-lag", "sl7-static"])
+@pytest.fixture(scope="module", params=["sl7-lag", "sl7-lag by rules", "sl7-static"])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, Trace]:
-    """A shipped recording, and the same after export and import."""
-    folder, recorded = tmp_path_factory.mktemp("trip"), str(RECORDED / request.param)
-    profile, log = str(folder / "profile.json.gz"), str(folder / "run.steps.jsonl")
+    """A shipped recording, and the same after export and import. By rules: the log tells no op, a rule file does."""
+    name, _, by_rules = request.param.partition(" ")
+    folder, recorded = tmp_path_factory.mktemp("trip"), str(RECORDED / name)
+    profile, log = str(folder / "profile.json.gz"), folder / "run.steps.jsonl"
     assert run(["export", recorded, "--format", "torch-profiler", "--out", profile]) == 0
-    assert run(["export", recorded, "--format", "step-log", "--out", log]) == 0
-    assert run(["import", "--step-log", log, profile, "--out", str(folder / "imported")]) == 0
+    assert run(["export", recorded, "--format", "step-log", "--out", str(log)]) == 0
+    if by_rules:
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        log.write_text("".join(json.dumps({k: v for k, v in line.items() if k != "ops"}) + "\n" for line in lines))
+    rules = ["--map", "xllm"] if by_rules else []
+    assert run(["import", "--step-log", str(log), profile, *rules, "--out", str(folder / "imported")]) == 0
     return open_trace(Path(recorded)), open_trace(folder / "imported")
 
 
