@@ -14,12 +14,13 @@ from simtool.trace.trace import open_trace
 from tests.integrations import vllm_run as vllm
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The imported run, its profile, and a replay of the same order."""
-    folder = tmp_path_factory.mktemp("vllm")
-    log, profile = vllm.write_run(folder)
-    assert run(["import", "--step-log", str(log), str(profile), "--out", str(folder / "run")]) == 0
+@pytest.fixture(scope="module", params=["the plugin's ops", "vLLM's ranges"])
+def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The imported run, its profile, and a replay of the same order: ops from the log, or from the profile by rules."""
+    folder, ranges = tmp_path_factory.mktemp("vllm"), request.param == "vLLM's ranges"
+    log, profile = vllm.write_run(folder, ranges=ranges)
+    rules = ["--map", "vllm"] if ranges else []
+    assert run(["import", "--step-log", str(log), str(profile), *rules, "--out", str(folder / "run")]) == 0
     assert run(["calibrate", str(folder / "run"), "--out", str(folder / "p.json")]) == 0
     options = ["--policy", "static", "--profile", str(folder / "p.json"), "--outcomes", "resample"]
     assert run(["replay", str(folder / "run"), *options, "--out", str(folder / "replays")]) == 0

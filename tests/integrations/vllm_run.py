@@ -56,13 +56,30 @@ class _Run:
         self.device_free_ns = at
         return at
 
+    def annotate(self, ops: list[list[Any]], step: str) -> None:
+        """vLLM's own annotation of the step, and of its parts."""
+        self.slice(step, "user_annotation", (ops[1][1], ops[-2][2]), 77)
+        for name, start, end, *_ in ops:
+            self.slice(RANGES[name], "user_annotation", (start, end), 77)
+
     def op(self, name: str) -> tuple[int, int]:
         start, self.now_ns = self.now_ns, self.now_ns + HOST_US[name] * 1000
         return start, self.now_ns
 
 
-def write_run(folder: Path) -> tuple[Path, Path]:
-    """Write both files, and return the log's and the profile's path."""
+#: The ranges that vLLM writes with VLLM_CUSTOM_SCOPES_FOR_PROFILING, by the op that they are.
+RANGES = {
+    "schedule": "schedule: allocate_slots",
+    "launch_target": "gpu_model_runner: forward",
+    "launch_verify": "gpu_model_runner: sample",
+    "launch_draft": "gpu_model_runner: draft",
+    "read_tokens": "gpu_model_runner: bookkeep",
+    "finish": "gpu_model_runner: ModelRunnerOutput",
+}
+
+
+def write_run(folder: Path, *, ranges: bool = False) -> tuple[Path, Path]:
+    """Write both files, and return the log's and the profile's path. ranges: the profile tells the ops, not the log."""
     run, rng = _Run(), random.Random(5)
     names = [f"r{i}" for i in range(BATCH)]
     header = {"line": "header", "version": 1, "engine": "vLLM", "engine_version": "0.33.0", "sl": SL}
@@ -75,7 +92,12 @@ def write_run(folder: Path) -> tuple[Path, Path]:
     anchors, emitted = dict.fromkeys(names, PROMPT), dict.fromkeys(names, 1)
     for step in range(STEPS):
         start_ns, rows = run.now_ns, [_row(rng) for name in names] if step else []
-        ops = _host(run, BATCH * PROMPT if not step else sum(p + 1 for p, _ in rows))
+        ops: list[list[Any]] = _host(run, BATCH * PROMPT if not step else sum(p + 1 for p, _ in rows))
+        if ranges:
+            run.annotate(
+                ops, "execute_context_4(48)_generation_0(0)" if not step else "execute_context_0(0)_generation_4(9)"
+            )
+            ops = []
         line = {"line": "step", "step": step, "start_ns": start_ns, "end_ns": run.now_ns, "request": names, "ops": ops}
         if not step:
             run.lines.append({**line, "kind": "prefill", "prompt_tokens": [PROMPT] * BATCH})

@@ -6,6 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
+def one_line(value: object, length: int = 120) -> str:
+    """Return a foreign value as text for a message: one line, cut, with nothing that a terminal would obey."""
+    text = " ".join(str(value)[: 4 * length].split())
+    return "".join(letter if letter.isprintable() else "?" for letter in text)[:length]
+
+
 @dataclass
 class Ledger:
     """rejected: broken input, reason -> count, with a first example each. dropped: sound input that has no place."""
@@ -18,7 +24,7 @@ class Ledger:
         """Count broken pieces of input; the first example of a reason is kept, cut to a readable length."""
         if count:
             self.rejected[reason] += count
-            self.first.setdefault(reason, str(example)[:120])
+            self.first.setdefault(reason, one_line(example))
 
     def drop(self, what: str, count: int = 1) -> None:
         """Count sound input that the trace has no place for."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from simtool.errors import TraceError
-from simtool.trace.importers.ledger import Ledger
+from simtool.trace.importers.ledger import Ledger, one_line
 from simtool.trace.importers.request_traces.rows import Found, Row, make_row, number_ns, stamp_ns
 from simtool.units import TimeUnit
 
@@ -45,7 +45,7 @@ def read_csv(text: str, path: Path, ledger: Ledger) -> Found:
     chosen = max(_FORMATS, key=lambda each: sum(name in names for name in each.columns))
     if absent := [name for name in chosen.columns if name not in names]:
         expected = "; or ".join(f"{', '.join(each.columns)} ({each.name})" for each in _FORMATS)
-        raise TraceError(f"{path}: no column {absent[0]!r} among {', '.join(names)[:120]}; expected {expected}")
+        raise TraceError(f"{path}: no column {absent[0]!r} among {one_line(', '.join(names))}; expected {expected}")
     reader.fieldnames = names
     return Found(chosen.name, _rows(reader, chosen, path, ledger))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from simtool.errors import TraceError
-from simtool.trace.importers.ledger import Ledger
+from simtool.trace.importers.ledger import Ledger, one_line
 from simtool.trace.importers.request_traces.rows import Found, Row, make_row, number_ns
 from simtool.units import NS_PER_S, TimeUnit
 
@@ -44,7 +44,11 @@ def read_json(text: str, path: Path, ledger: Ledger, unit: TimeUnit | None) -> F
         return _share_gpt(entries, ledger)
     if not any(name in fields for _, fields in entries for name in _MOONCAKE):
         reasons = "; ".join(ledger.warnings())
-        keys = ", ".join(list(entries[0][1])[:8]) if entries else f"no JSON table{f' ({reasons})' if reasons else ''}"
+        keys = (
+            one_line(", ".join(list(entries[0][1])[:8]))
+            if entries
+            else f"no JSON table{f' ({reasons})' if reasons else ''}"
+        )
         raise TraceError(
             f"{path}: has {keys or 'no key'}; expected {', '.join(_MOONCAKE)} (Mooncake), conversations (ShareGPT), or "
             f"{', '.join(_BENCHMARK)} (a saved benchmark of vLLM, with --save-detailed, or SGLang)"
@@ -113,8 +117,9 @@ def _unit(entries: Sequence[Entry], path: Path, in_seconds: bool) -> TimeUnit:
         ns = number_ns(fields.get("timestamp"), TimeUnit.S)
         if ns is not None and ns % NS_PER_S:
             raise TraceError(
-                f"{path}: {name.replace('-', ' ')} has timestamp {fields['timestamp']}, and nothing says whether "
-                "that is seconds or milliseconds (Mooncake writes whole ones); give --time-unit s or --time-unit ms"
+                f"{path}: {name.replace('-', ' ')} has timestamp {one_line(fields['timestamp'], 40)}, and nothing "
+                "says whether that is seconds or milliseconds (Mooncake writes whole ones); give --time-unit s or "
+                "--time-unit ms"
             )
     return TimeUnit.MS
 

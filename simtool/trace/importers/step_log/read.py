@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from simtool.trace.importers.step_log.lines import VERSION, Header, Line, Reques
 from simtool.trace.importers.step_log.sglang import MARK as SGLANG
 from simtool.trace.importers.step_log.sglang import read_sglang
 
+#: Where in a list a value stands: it would make every line's fault a reason of its own.
+_INDEX = re.compile(r"\[\d+\]")
 _GZIP_MAGIC = b"\x1f\x8b"
 _DECODER = msgspec.json.Decoder(Line)
 _ANY = msgspec.json.Decoder()
@@ -123,7 +126,7 @@ def _take(raw: bytes, number: int, log: StepLog) -> None:
     try:
         line = _DECODER.decode(raw)
     except msgspec.ValidationError as error:
-        log.ledger.reject(f"line is not as the format says: {error}", example)
+        log.ledger.reject(f"line is not as the format says: {_INDEX.sub('[...]', str(error))}", example)
     except (msgspec.DecodeError, RecursionError):
         log.ledger.reject("line is not JSON", example)
     else:
