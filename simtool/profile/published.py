@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from simtool.errors import ProfileError
@@ -26,29 +28,84 @@ KINDS = ("published", "derived", "assumed")
 _SMALL = "uploads and copies"
 _PREFILL_FEATURES = frozenset({"batch", "prompt_rows", "prompt_kv", "accepted_rows"})
 
-_TEXTS = ("op", "work", "kind", "why", "per_us")
+_TEXTS = ("op", "work", "kind", "why", "per_us", "range")
 _WORKS = {work.name for op in CATALOGUE.values() for work in op.works}
 
 _Table = Mapping[str, Any]
+_LATENCIES = ("wake_us", "launch_us", "queue_us")
+_NO_FACTORS: Mapping[str, float] = MappingProxyType({})
 
 
-def constructed_profile(path: Path, created: str) -> Profile:
+@dataclass(frozen=True)
+class AssumedFigure:
+    """A figure that nobody published, and the factors between which the true one may lie.
+
+    name: of the op or device work, or of a latency (wake_us, launch_us, queue_us). us: what it is put at for one of
+    each that it grows with. low, high: factors.
+    """
+
+    name: str
+    us: float
+    low: float
+    high: float
+
+
+def assumed_figures(path: Path) -> list[AssumedFigure]:
+    """Return the assumed figures of a file that constructed_profile reads, with their ranges; raises ProfileError."""
+    table, found = _read(path), []
+    for key, figures in (("op", table["host"]), ("work", table["device"])):
+        for figure in figures:
+            if "range" in figure:
+                us = figure.get("us", 0.0) or sum(figure.get("per_us", {}).values())
+                found.append(AssumedFigure(figure[key], us, *figure["range"]))
+    if "range" in table["latency"]:
+        found += [AssumedFigure(name, table["latency"][name], *table["latency"]["range"]) for name in _LATENCIES]
+    return found
+
+
+def constructed_profile(path: Path, created: str, factors: Mapping[str, float] = _NO_FACTORS) -> Profile:
     """Build a profile from a TOML file of figures; created: ISO date.
 
-    Raises ProfileError naming the file when it cannot be read, or when a figure has an unknown name or no source.
+    factors: by the name of an assumed figure, what to multiply it with. Raises ProfileError naming the file when it
+    cannot be read, or when a figure has an unknown name or no source.
     """
+    table = _read(path)
+    try:
+        return _build(_scaled(table, factors), path, created)
+    except KeyError as error:
+        raise ProfileError(f"{path}: lacks {error}; see docs/profile-figures.md") from error
+    except (TypeError, AttributeError) as error:
+        raise ProfileError(f"{path}: mistypes a figure ({error}); see docs/profile-figures.md") from error
+
+
+def _scaled(table: _Table, factors: Mapping[str, float]) -> _Table:
+    """The table with the figures of these names times their factors; raises KeyError for one that is not there."""
+    if not factors:
+        return table
+    latency = {**table["latency"], **{n: table["latency"][n] * factors[n] for n in _LATENCIES if n in factors}}
+    host = [_times(figure, factors.get(figure["op"])) for figure in table["host"]]
+    device = [_times(figure, factors.get(figure["work"])) for figure in table["device"]]
+    known = {*(figure["op"] for figure in table["host"]), *(figure["work"] for figure in table["device"]), *_LATENCIES}
+    for name in set(factors) - known:
+        raise KeyError(name)
+    return {**table, "host": host, "device": device, "latency": latency}
+
+
+def _times(figure: _Table, factor: float | None) -> _Table:
+    if factor is None:
+        return figure
+    slopes = {name: us * factor for name, us in figure.get("per_us", {}).items()}
+    return {**figure, **{key: figure[key] * factor for key in ("us", "post_us") if key in figure}, "per_us": slopes}
+
+
+def _read(path: Path) -> _Table:
     try:
         table = tomllib.loads(path.read_text())
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file of figures") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ProfileError(f"{path}: not TOML ({error}); expected name, executors, host and device figures") from error
-    try:
-        return _build(table, path, created)
-    except KeyError as error:
-        raise ProfileError(f"{path}: lacks {error}; see docs/profile-figures.md") from error
-    except (TypeError, AttributeError) as error:
-        raise ProfileError(f"{path}: mistypes a figure ({error}); see docs/profile-figures.md") from error
+    return table
 
 
 def _build(table: _Table, path: Path, created: str) -> Profile:
@@ -96,6 +153,7 @@ def _build(table: _Table, path: Path, created: str) -> Profile:
 def _check(path: Path, name: str, figure: _Table) -> None:
     if figure.get("kind") not in KINDS or not figure.get("why"):
         raise ProfileError(f"{path}: {name}: says neither kind ({', '.join(KINDS)}) nor why; every figure must")
+    _check_range(path, name, figure)
     numbers = {key: value for key, value in figure.items() if key not in _TEXTS} | dict(figure.get("per_us", {}))
     for key, value in numbers.items():
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -104,6 +162,19 @@ def _check(path: Path, name: str, figure: _Table) -> None:
     for feature in figure.get("per_us", {}):
         if feature not in FEATURES:
             raise ProfileError(f"{path}: {name} grows with unknown {feature!r}; expected {', '.join(FEATURES)}")
+
+
+def _check_range(path: Path, name: str, figure: _Table) -> None:
+    """A range belongs to an assumed figure, and holds what the figure is put at."""
+    if "range" not in figure:
+        return
+    ends = figure["range"]
+    numbers = isinstance(ends, list) and len(ends) == 2 and all(isinstance(end, int | float) for end in ends)
+    if figure["kind"] != "assumed" or not numbers or not 0 < ends[0] <= 1 <= ends[1] < math.inf:
+        raise ProfileError(
+            f"{path}: {name}: range is {ends!r}, and the figure is {figure['kind']}; expected two factors around 1 "
+            "of an assumed figure"
+        )
 
 
 def _steps(ops: Sequence[Op], host: _Table, device: _Table, latency: _Table, known: frozenset[str]) -> StepCosts:

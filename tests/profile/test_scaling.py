@@ -8,7 +8,7 @@ import pytest
 from simtool.errors import ProfileError, UsageError
 from simtool.profile.profile import StepCosts
 from simtool.profile.proxies import with_proxies
-from simtool.profile.published import KINDS, constructed_profile
+from simtool.profile.published import KINDS, assumed_figures, constructed_profile
 from simtool.profile.scaling import scaled, split_fill
 from simtool.profile.storage import load_profile, save_profile
 from simtool.step.controller import LinearPredictor
@@ -101,10 +101,31 @@ def test_the_published_figures_come_out_again(tmp_path):
     assert priced <= set(host)
 
 
+def test_assumed_figures_have_ranges_and_take_factors():
+    """A factor of 2 on one figure doubles that cost and no other."""
+    figures = {figure.name: figure for figure in assumed_figures(FIGURES)}
+    assert {"launch_verify", "verify", "wake_us", "launch_us", "queue_us"} <= set(figures)
+    assert not {"decide", "build_varlen", "fill_varlen", "target"} & set(figures)
+    assert all(0 < figure.low < 1 < figure.high for figure in figures.values())
+    plain, other = (
+        constructed_profile(FIGURES, "now"),
+        constructed_profile(FIGURES, "now", {"launch_verify": 2.0, "wake_us": 3.0}),
+    )
+    for name, cost in plain.decode.host.items():
+        expected = cost.pre.scaled(2.0) if name == "launch_verify" else cost.pre
+        assert other.decode.host[name].pre == expected
+        assert (other.decode.host[name].wake is None) == (cost.wake is None)
+        if cost.wake is not None:
+            assert other.decode.host[name].wake.intercept_ns == 3 * cost.wake.intercept_ns
+    assert other.decode.device == plain.decode.device
+    with pytest.raises(ProfileError, match="lacks 'moon'"):
+        constructed_profile(FIGURES, "now", {"moon": 2.0})
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('kind = "assumed"\nwhy = "small transfers"', "", "uploads and copies: says neither kind"),
+        ('kind = "assumed"\nrange = [0.33, 3]\nwhy = "small transfers"', "", "uploads and copies: says neither kind"),
         ("decide_work = 0.0048", "moon = 1.0", "decide grows with unknown 'moon'"),
         ('op = "finish"', 'op = "polish"', "unknown op 'polish'"),
         ("[latency]", "[patience]", "lacks 'latency'"),
@@ -114,6 +135,8 @@ def test_the_published_figures_come_out_again(tmp_path):
         ("us = 23800.0", "us = nan", "target: us is nan"),
         ("us = 23800.0", 'us = "long"', "us is 'long'; expected a number"),
         ("wake_us = 20.0", "wake_us = true", "wake_us is True"),
+        ("range = [0.25, 4]", "range = [2, 4]", r"latency: range is \[2, 4\], and the figure is assumed"),
+        ('kind = "published"', 'kind = "published"\nrange = [0.5, 2]', "the figure is published; expected two factors"),
     ],
 )
 def test_bad_figures_are_one_line(tmp_path, old, new, message):
