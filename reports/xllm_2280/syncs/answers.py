@@ -53,13 +53,13 @@ def answer_machine(setting: Setting, what: str, *, processes: int) -> MachineAns
     apart = [_exposed(quiet, BY_KEY[key]) for key in TAKEN_APART]
     ops = sorted({op for found, _ in apart for op in found}, key=lambda op: -max(f.get(op, 0.0) for f, _ in apart))
     return MachineAnswer(
-        setting.profile.name,
-        what,
-        quiet,
-        figures,
-        tuple(Exposed(op, tuple(found.get(op, 0.0) for found, _ in apart)) for op in ops),
-        apart[1][1],
-        replace(caveats_of(cell for found in cells for cell in found), changes=()),
+        machine=setting.profile.name,
+        what=what,
+        setting=quiet,
+        figures=figures,
+        exposed=tuple(Exposed(op, tuple(found.get(op, 0.0) for found, _ in apart)) for op in ops),
+        pruned_share=apart[1][1],
+        caveats=replace(caveats_of(cell for found in cells for cell in found), changes=()),
     )
 
 

@@ -111,7 +111,7 @@ def _turn(question: Question, figure: AssumedFigure, drawn: NDArray[np.float64],
     rho = float(stats.spearmanr(drawn, effects).statistic)
     yes = np.array([holds(question, share) for share in effects.tolist()])
     if yes.all() or not yes.any():
-        return Turn(figure, abs(rho), 0.0, rho > 0, None)
+        return Turn(figure, rank=abs(rho), threshold_us=0.0, above=rho > 0, told=None)
     order = np.argsort(drawn)
     sorted_yes, count = yes[order], len(yes)
     below = np.cumsum(sorted_yes)  # yes among the first k + 1
@@ -122,8 +122,8 @@ def _turn(question: Question, figure: AssumedFigure, drawn: NDArray[np.float64],
     best = int(np.argmax(right[inside])) + inside.start
     return Turn(
         figure,
-        abs(rho),
-        figure.us * float(drawn[order[best : best + 2]].mean()),
-        bool(right_if_above[best] * 2 >= count),
-        float(right[best] / count),
+        rank=abs(rho),
+        threshold_us=figure.us * float(drawn[order[best : best + 2]].mean()),
+        above=bool(right_if_above[best] * 2 >= count),
+        told=float(right[best] / count),
     )
