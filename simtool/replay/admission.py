@@ -41,14 +41,24 @@ def tells_kv_cache(manifest: Manifest) -> bool:
     return manifest.run.kv_blocks is not None
 
 
+def told_kv_cache(manifest: Manifest, scenario: Scenario) -> dict[str, int]:
+    """Return the KV cache that a replay has, as its manifest tells it; nothing where that is not known."""
+    blocks, size = _blocks(manifest, scenario), manifest.run.block_size
+    if blocks is None:
+        return {} if size is None else {"block_size": size}
+    return {"block_size": size or _BLOCK_SIZE, "kv_blocks": blocks}
+
+
 def _empty(manifest: Manifest, scenario: Scenario, queue: Sequence[Request]) -> Scheduler:
     """A trace that does not tell its KV cache gets one that never fills."""
-    lookahead, size = manifest.sl + 1, manifest.run.block_size or _BLOCK_SIZE
-    recorded = manifest.run.kv_blocks
-    if scenario.kv_blocks is not None:
-        blocks = scenario.kv_blocks
-    elif recorded is not None:
-        blocks = max(recorded, -(-recorded * scenario.concurrency // max(manifest.concurrency, 1)))
-    else:
+    lookahead, size, blocks = manifest.sl + 1, manifest.run.block_size or _BLOCK_SIZE, _blocks(manifest, scenario)
+    if blocks is None:
         blocks = sum(-(-(r.prompt_tokens + r.max_new_tokens + lookahead) // size) for r in queue)
     return Scheduler(scenario.concurrency, BlockPool(blocks, size), lookahead)
+
+
+def _blocks(manifest: Manifest, scenario: Scenario) -> int | None:
+    recorded = manifest.run.kv_blocks
+    if scenario.kv_blocks is not None or recorded is None:
+        return scenario.kv_blocks
+    return max(recorded, -(-recorded * scenario.concurrency // max(manifest.concurrency, 1)))

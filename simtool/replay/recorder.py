@@ -36,13 +36,13 @@ class StepTimes:
 class ReplayRecorder:
     """Collects steps and hands them to the sink, some thousands at a time.
 
-    programs: the kinds of step so far, in the order of their first. admitted_ns, first_token_ns, finished_ns: by the
-    requests' index; all are set when the replay ends.
+    programs: the kinds of step so far, in the order of their first. admitted_ns, first_token_ns, finished_ns, slot:
+    by the requests' index; all are set when the replay ends.
     """
 
     def __init__(self, requests: int, sink: Sink) -> None:
         self.programs: list[StepProgram] = []
-        self.admitted_ns, self.first_token_ns, self.finished_ns = np.zeros((3, requests), np.int64)
+        self.admitted_ns, self.first_token_ns, self.finished_ns, self.slot = np.zeros((4, requests), np.int64)
         self._sink = sink
         self._index: dict[int, int] = {}  # a program's identity -> its place
         self._stretch = _Stretch(0, 0)
@@ -57,6 +57,7 @@ class ReplayRecorder:
         if plan.admitted:
             self.admitted_ns[plan.admitted] = start_ns
             self.first_token_ns[plan.admitted] = tokens_ns
+            self.slot[plan.admitted] = plan.slots
         if plan.finished:
             self.finished_ns[plan.finished] = tokens_ns
         self._stretch.add(index, plan, times, (start_ns, end_ns))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
-from simtool.replay.admission import make_scheduler, tells_kv_cache
+from simtool.replay.admission import make_scheduler, tells_kv_cache, told_kv_cache
 from simtool.replay.caveats import Beyond, Caveats, Visits
 from simtool.replay.columns import Framer, Stretch
 from simtool.replay.prices.cost_sampler import CostSampler
@@ -28,8 +28,8 @@ from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace, write_trace
 from simtool.version import __version__
 
-#: What a replay tells on of its source: the KV cache, and how requests and outcomes were drawn.
-_KEPT = ("block_size", "kv_blocks", "workload", "bootstrap")
+#: What a replay tells on of its source: how requests and outcomes were drawn.
+_KEPT = ("workload", "bootstrap")
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class _Run:
     admitted_ns: NDArray[np.int64]
     first_token_ns: NDArray[np.int64]
     finished_ns: NDArray[np.int64]
+    slot: NDArray[np.int64]
 
 
 def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
@@ -111,6 +112,7 @@ def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
         admitted_ns=recorder.admitted_ns,
         first_token_ns=recorder.first_token_ns,
         finished_ns=recorder.finished_ns,
+        slot=recorder.slot,
     )
 
 
@@ -129,6 +131,7 @@ def _compiled(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
         admitted_ns=run.admitted_ns,
         first_token_ns=run.first_token_ns,
         finished_ns=run.finished_ns,
+        slot=run.slot,
     )
 
 
@@ -141,6 +144,7 @@ def _with_times(run: _Run) -> pl.DataFrame:
         admitted_ns=run.admitted_ns[order],
         first_token_ns=run.first_token_ns[order],
         finished_ns=run.finished_ns[order],
+        slot=run.slot[order].astype(np.int32),
     )
 
 
@@ -175,6 +179,7 @@ def _manifest(
         warnings=caveats.lines(),
         details={
             **kept,
+            **told_kv_cache(source.manifest, scenario),
             "executors": dict(profile.executors),
             "graphs": profile.graphs.to_dict(),
             "closed_loop": scenario.arrivals.kind == "closed",

@@ -44,6 +44,7 @@ class StepPlan:
 
     sizes: what costs grow with, in the order of the kind's features. key: names the step's work alike under every
     placement, for noise. admitted, finished: indices of requests that get their first and their last token in it.
+    slots: those that the admitted got.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class StepPlan:
     admitted: list[int]
     finished: list[int]
     rows: DecodeRows | None = None
+    slots: Sequence[int] = ()
     pruned: bool = False
     graph_bucket: int | None = None
 
@@ -120,6 +122,7 @@ class StepPlanner:
             batch=len(admitted),
             validate_rows=sum(prompts),
             admitted=requests,
+            slots=[active.slot for active in admitted],
             finished=[request for request in requests if not self.outcomes.visits[request]],
         )
 

@@ -12,12 +12,13 @@ def queue_order(source: Trace) -> pl.DataFrame:
     """Finished requests in the order they were queued.
 
     Where a trace stamps all arrivals alike, those admitted first came first, and of those admitted together the one in
-    the lower slot (a request that its first token ended held none in any row, hence the stamps).
+    the lower slot (a request that its first token ended held it in no row: its own column tells it, if anything).
     Raises TraceError when there is none.
     """
-    slots = source.table("rows").group_by("request_id").agg(slot=pl.col("slot").min())
+    slots = source.table("rows").group_by("request_id").agg(held=pl.col("slot").min())
     requests = source.table("requests").filter(pl.col("finished_ns").is_not_null())
     if requests.is_empty():
         raise TraceError(f"{source.path}: holds no finished request; record until at least one is served")
-    ordered = requests.join(slots, on="request_id", how="left", maintain_order="left")
-    return ordered.sort("arrival_ns", "admitted_ns", "slot", "request_id", nulls_last=True).drop("slot")
+    joined = requests.join(slots, on="request_id", how="left", maintain_order="left")
+    ordered = joined.with_columns(held=pl.coalesce("slot", "held"))
+    return ordered.sort("arrival_ns", "admitted_ns", "held", "request_id", nulls_last=True).drop("held")

@@ -63,6 +63,7 @@ _REQUESTS = Table(
             "gap between the target's two likeliest logits where it chose each output token; null: sampled or not kept",
             nullable=True,
         ),
+        Column("slot", pl.Int32, "", "the slot that it held; null: not said, rows tell it", nullable=True),
     ),
     ("request_id",),
 )

@@ -53,10 +53,11 @@ class Rows(NamedTuple):
 
 
 class Stays(NamedTuple):
-    """[requests] each: the step that admitted it and the one that gave it its last token."""
+    """[requests] each: the step that admitted it, the one that gave it its last token, and the slot that it held."""
 
     admitted: Ints
     finished: Ints
+    slot: Ints
 
 
 class Plan(NamedTuple):
@@ -95,7 +96,7 @@ def room_for(served: Served) -> Plan:
             emitted=np.empty(rows, np.int32),
             fresh=np.empty(rows, np.bool_),
         ),
-        Stays(np.full(count, -1, np.int64), np.full(count, -1, np.int64)),
+        Stays(*np.full((3, count), -1, np.int64)),
     )
 
 

@@ -118,7 +118,7 @@ def _admit(task: Task, state: State, plan: Plan, now_ns: int) -> int:
             slot += 1
         state.taken[slot], state.slot[request] = True, slot
         state.running[place[RUNNING]] = request
-        plan.stays.admitted[request] = place[STEP]
+        plan.stays.admitted[request], plan.stays.slot[request] = place[STEP], slot
         place[WAITING] += 1
         place[RUNNING] += 1
         place[FREE] -= blocks

@@ -68,6 +68,11 @@ class CompiledRun:
         """When each request's last token was on the host."""
         return self.times.tokens[self.plan.stays.finished]
 
+    @property
+    def slot(self) -> Ints:
+        """The slot that each request held."""
+        return self.plan.stays.slot
+
     def stretch(self) -> Stretch:
         """Return all steps, rows and events."""
         steps, rows, times = self.plan.steps, self.plan.rows, self.times

@@ -70,7 +70,7 @@ def _header(trace: Trace) -> Header:
 
 
 def _requests(trace: Trace) -> Iterator[RequestLine]:
-    for row in trace.table("requests").drop("output_margin").iter_rows(named=True):
+    for row in trace.table("requests").drop("output_margin", "slot").iter_rows(named=True):
         yield RequestLine(request=row.pop("request_id"), **row)
 
 

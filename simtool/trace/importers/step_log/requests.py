@@ -62,7 +62,7 @@ def requests_frame(log: StepLog, spans: Sequence[tuple[int, int]]) -> tuple[pl.D
         )
     if silent:
         notes.append("no request line says finished: requests that are gone before the last step count as finished")
-    columns = {column.name: [row[column.name] for row in rows] for column in TABLES["requests"].columns if rows}
+    columns = {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
     return make_frame(TABLES["requests"], columns) if rows else TABLES["requests"].polars_schema.to_frame(), notes
 
 
