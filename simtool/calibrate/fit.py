@@ -14,6 +14,7 @@ import polars as pl
 
 from simtool.calibrate.bootstrap import Resample, resamples
 from simtool.calibrate.idle_effects import shared_slope, told_apart, without
+from simtool.calibrate.launch_bound import launch_bound_warnings
 from simtool.calibrate.observations import Observations, Table
 from simtool.calibrate.predictor import fit_predictor
 from simtool.calibrate.regression import Observation, fit_cost
@@ -81,7 +82,11 @@ def calibrate(
             created or date.today().isoformat(),
             __version__,
             tuple(_describe(trace) for trace in traces),
-            warnings=(*doubts, *_warnings(traces, seen, has_predictor=predictor is not None)),
+            warnings=(
+                *doubts,
+                *_warnings(traces, seen, has_predictor=predictor is not None),
+                *launch_bound_warnings(runs, executors),
+            ),
         ),
         graphs=_graphs(traces),
         models=models,
