@@ -37,7 +37,7 @@ def launch_bound_warnings(runs: Sequence[Iterable[StepRecord]], executors: Mappi
         if bound[name] > _MOST * count:
             yield (
                 f"{bound[name] / count:.0%} of the spans of {name} ended when the host had launched the last kernel: "
-                "their length is the host's launching, priced in its op too, not the device's; capture graphs (--graph-rows)"
+                "their length is the host's launching, priced in its op too, not work; capture graphs (--graph-rows)"
             )
 
 
