@@ -122,8 +122,8 @@ def _drawn(drawn: Sequence[DrawnAnswer], machine: str) -> str:
         f"{machine}: {count} draws of its assumed figures (a scrambled Sobol design over the logarithms of ranges, "
         "given in `models/profiles/xllm-2280-like.toml`). A draw is not a probability: a count tells how much of the "
         "box of assumptions says yes. In the last column assumptions are ranked by their rank correlation with the "
-        "effect; a threshold, where there is one, is where that figure alone tells yes from no, with its share of right "
-        "answers.\n\n" + table(heads, rows)
+        "effect; a threshold, where there is one, is where that figure alone tells yes from no, with its share of "
+        "right answers.\n\n" + table(heads, rows)
     )
 
 
