@@ -16,7 +16,7 @@ from simtool.study.sensitivity import Sensitivity, sensitivity
 from simtool.study.staleness import staleness_study
 from xllm_2280.arms import ARMS
 from xllm_2280.losses import STALE_LOSSES, LossAxis, loss_axes
-from xllm_2280.machines import Machine, MachineKind, machines
+from xllm_2280.machines import MachineKind, StudiedMachine, machines
 from xllm_2280.rebinding import Rebound, rebinding
 from xllm_2280.regions import Region, regions
 
@@ -25,7 +25,7 @@ DECISIONS_NS = tuple(us * 1000 for us in (0, 50, 100, 200, 500, 1000, 2000))
 
 
 @dataclass(frozen=True)
-class Plan:
+class AnswersPlan:
     """How much to compute. waves: requests that each slot serves. fit_error: see Setting.
 
     searched: concurrencies at which orders are searched and each op's worth is computed.
@@ -45,7 +45,7 @@ class Plan:
 class Searched:
     """A search on one machine."""
 
-    machine: Machine
+    machine: StudiedMachine
     tried: OrderCandidates
     results: tuple[SearchResult, ...]
 
@@ -56,18 +56,18 @@ class TraceAnswers:
 
     source: Trace
     fitted_on: tuple[str, ...]
-    machines: tuple[Machine, ...]
+    machines: tuple[StudiedMachine, ...]
     regions: tuple[Region, ...]
     losses: tuple[LossAxis, ...]
     searches: tuple[Searched, ...]
-    sensitivities: tuple[tuple[Machine, Sensitivity], ...]
-    break_evens: tuple[tuple[Machine, tuple[BreakEven, ...]], ...]
+    sensitivities: tuple[tuple[StudiedMachine, Sensitivity], ...]
+    break_evens: tuple[tuple[StudiedMachine, tuple[BreakEven, ...]], ...]
     effects: tuple[Staleness, ...]
     persistence: tuple[Persistence, ...]
     rebound: tuple[Rebound, ...]
-    plan: Plan
+    plan: AnswersPlan
 
-    def machine(self, kind: MachineKind) -> Machine:
+    def machine(self, kind: MachineKind) -> StudiedMachine:
         """Return the machine of a kind; published is there only where figures were given."""
         return next(machine for machine in self.machines if machine.kind is kind)
 
@@ -87,7 +87,7 @@ def group_traces(traces: Sequence[Trace]) -> list[list[Trace]]:
 
 
 def answer_traces(
-    traces: Sequence[Trace], figures: Path | None, created: str, plan: Plan, say: Callable[[str], None]
+    traces: Sequence[Trace], figures: Path | None, created: str, plan: AnswersPlan, say: Callable[[str], None]
 ) -> TraceAnswers:
     """Answer from the live traces of one SL; say: is told what is being computed."""
     source = _best_source(traces)
@@ -131,27 +131,27 @@ def _best_source(traces: Sequence[Trace]) -> Trace:
     return max(traces, key=lambda trace: trace.table("outcomes").height)
 
 
-def _settings(source: Trace, machine: Machine, concurrencies: Sequence[int], plan: Plan) -> list[Setting]:
+def _settings(source: Trace, machine: StudiedMachine, concurrencies: Sequence[int], plan: AnswersPlan) -> list[Setting]:
     """A constructed profile has no residuals, so noise would change nothing: one replay says it all."""
     noisy = any(cost.pre.residuals_ns for cost in machine.profile.decode.host.values())
     seeds = tuple(range(plan.seeds)) if noisy else ()
     return [Setting(workload(source, c, plan.waves), machine.profile, c, seeds, plan.fit_error) for c in concurrencies]
 
 
-def _search(source: Trace, machine: Machine, plan: Plan) -> Searched:
+def _search(source: Trace, machine: StudiedMachine, plan: AnswersPlan) -> Searched:
     settings = _settings(source, machine, plan.searched, plan)
     tried = order_candidates(settings[0], (None, 0, 1))
     results = [search(setting, tried, top=3, processes=plan.processes) for setting in settings]
     return Searched(machine, tried, tuple(results))
 
 
-def _sensitivity(source: Trace, machine: Machine, plan: Plan) -> Sensitivity:
+def _sensitivity(source: Trace, machine: StudiedMachine, plan: AnswersPlan) -> Sensitivity:
     (setting,) = _settings(source, machine, plan.searched[-1:], plan)
     quiet = replace(setting, seeds=())
     return sensitivity(quiet, PLACEMENTS["lag-overlap"], processes=plan.processes)
 
 
-def _break_even(source: Trace, machine: Machine, plan: Plan) -> tuple[BreakEven, ...]:
+def _break_even(source: Trace, machine: StudiedMachine, plan: AnswersPlan) -> tuple[BreakEven, ...]:
     settings = [replace(setting, seeds=()) for setting in _settings(source, machine, plan.concurrencies, plan)]
     late = PLACEMENTS["lag-overlap-late"]
     return tuple(break_even(settings, DECISIONS_NS, late, processes=plan.processes))

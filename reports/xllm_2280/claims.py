@@ -14,7 +14,7 @@ from simtool.stats.student import mean_interval
 from simtool.step.cost_features import DecodeShape
 from simtool.step.idle_effects import LastWait
 from simtool.study.runner import Cell
-from xllm_2280.machines import Machine
+from xllm_2280.machines import StudiedMachine
 from xllm_2280.regions import Region
 
 
@@ -55,7 +55,7 @@ class Chain:
     hoist: Interval
 
 
-def hoist_cost(region: Region, machine: Machine) -> Hoist:
+def hoist_cost(region: Region, machine: StudiedMachine) -> Hoist:
     """Answer claim (a) at one point."""
     batch = region.concurrency
     shape = DecodeShape(

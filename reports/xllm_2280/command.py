@@ -49,11 +49,11 @@ def answers(
         if path is not None:
             check_output(path, force=force)
     check_place(profiles / "measured.json")
-    from xllm_2280.answers import Plan, answer_traces, group_traces
+    from xllm_2280.answers import AnswersPlan, answer_traces, group_traces
     from xllm_2280.machines import profile_names
 
     concurrencies = tuple(sorted(study.numbers(concurrency, 1)))
-    plan = Plan(
+    plan = AnswersPlan(
         concurrencies,
         _ends(concurrencies),
         waves=waves,

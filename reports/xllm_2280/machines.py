@@ -35,7 +35,7 @@ BALANCES = {MachineKind.DEVICE_BOUND: 0.1, MachineKind.HOST_BOUND: 2.0}
 
 
 @dataclass(frozen=True)
-class Machine:
+class StudiedMachine:
     """A profile, what it stands for, and host time over device time of a step at concurrency 8."""
 
     kind: MachineKind
@@ -44,7 +44,7 @@ class Machine:
     balance: float
 
 
-def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, created: str) -> list[Machine]:
+def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, created: str) -> list[StudiedMachine]:
     """Calibrate the recorded machine from live traces of one SL, and derive the others from it.
 
     figures: TOML of published figures for one more machine. created: ISO date.
@@ -53,13 +53,17 @@ def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, creat
     costs = calibrate(traces, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
     measured = with_proxies(costs).each_cost(_cut)
     setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
-    found = [Machine(MachineKind.RECORDED, measured, f"as recorded: {measured.device_name}", host_over_device(setting))]
+    found = [
+        StudiedMachine(
+            MachineKind.RECORDED, measured, f"as recorded: {measured.device_name}", host_over_device(setting)
+        )
+    ]
     for kind, ratio in BALANCES.items():
         profile = balanced(setting, ratio, f"{kind}-sl{sl}")
-        found.append(Machine(kind, profile, profile.provenance.changes[-1], _ratio(setting, profile)))
+        found.append(StudiedMachine(kind, profile, profile.provenance.changes[-1], _ratio(setting, profile)))
     if figures is not None:
         profile = constructed_profile(figures, created)
-        found.append(Machine(MachineKind.PUBLISHED, profile, profile.device_name, _ratio(setting, profile)))
+        found.append(StudiedMachine(MachineKind.PUBLISHED, profile, profile.device_name, _ratio(setting, profile)))
     return found
 
 

@@ -19,7 +19,7 @@ _BINS = 10
 
 
 @dataclass(frozen=True)
-class Blocks:
+class DraftedBlocks:
     """Drafted blocks in the order of (request, anchor). confidence: [blocks, N]. match_run: [blocks], accepted drafts
     when nothing is pruned. offered: [blocks], positions whose outcome is known (N, or the pruned prefix).
     request: [blocks], a number per request.
@@ -65,7 +65,7 @@ class ReliabilityBin:
     accepted: int
 
 
-def blocks_of(trace: Trace) -> Blocks | None:
+def blocks_of(trace: Trace) -> DraftedBlocks | None:
     """Return the blocks that a run visited; None when it holds no confidence.
 
     Outcomes are whole (match runs); without them rows serve, whose outcome is known up to the prefix only.
@@ -83,7 +83,7 @@ def blocks_of(trace: Trace) -> Blocks | None:
     if known.is_empty():
         return None
     known = known.sort("request_id", "anchor_position")
-    return Blocks(
+    return DraftedBlocks(
         np.array(known["confidence"].to_list(), np.float64),
         known["match"].cast(pl.Int64).to_numpy(),
         known["offered"].to_numpy(),
@@ -91,7 +91,7 @@ def blocks_of(trace: Trace) -> Blocks | None:
     )
 
 
-def quality_by_position(blocks: Blocks) -> list[PositionQuality]:
+def quality_by_position(blocks: DraftedBlocks) -> list[PositionQuality]:
     """Judge every position on the blocks that offered it."""
     forecast = blocks.forecast
     follows = np.zeros(len(forecast), bool)
@@ -126,7 +126,7 @@ def reliability(said: Reals, happened: NDArray[np.bool_]) -> list[ReliabilityBin
     return bins
 
 
-def reliability_over_positions(blocks: Blocks) -> list[ReliabilityBin]:
+def reliability_over_positions(blocks: DraftedBlocks) -> list[ReliabilityBin]:
     """Reliability of every judged (block, position) pair."""
     positions = np.arange(1, blocks.positions + 1)
     judged = blocks.offered[:, None] >= positions
@@ -134,7 +134,7 @@ def reliability_over_positions(blocks: Blocks) -> list[ReliabilityBin]:
     return reliability(forecast[judged], (blocks.match_run[:, None] >= positions)[judged])
 
 
-def autocorrelation(blocks: Blocks) -> float | None:
+def autocorrelation(blocks: DraftedBlocks) -> float | None:
     """Correlation of a block's expected accepted drafts with that of the request's block before it; None: undefined."""
     expected = blocks.forecast.sum(axis=1)
     follows = blocks.request[1:] == blocks.request[:-1]

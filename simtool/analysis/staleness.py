@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.analysis.confidence import Blocks, auc
+from simtool.analysis.confidence import DraftedBlocks, auc
 from simtool.errors import TraceError
 from simtool.stats.interval import Interval
 from simtool.stats.student import ratio_interval
@@ -78,7 +78,7 @@ def staleness_by_lag(traces: Mapping[int, Trace]) -> list[Staleness]:
     return found
 
 
-def persistence(blocks: Blocks, distance: int) -> Persistence:
+def persistence(blocks: DraftedBlocks, distance: int) -> Persistence:
     """Compare each block with the one `distance` steps before it in the same request."""
     same = blocks.request[distance:] == blocks.request[:-distance]
     forecast, confidence = blocks.forecast, blocks.confidence

@@ -61,7 +61,7 @@ class Axis(StrEnum):
 
 
 @dataclass(frozen=True)
-class Turn:
+class AxisTurn:
     """Where along an axis the lead changes hands. value: ns of a decision or a draft, or the share lost.
 
     today: the value now. above: whether the other leads at larger values. leads: the placement that leads there.
@@ -88,7 +88,7 @@ class Advice:
     comparisons: tuple[Comparison, ...]
     best: Comparison
     changes: tuple[Change, ...]
-    turns: tuple[Turn, ...]
+    turns: tuple[AxisTurn, ...]
     caveats: Caveats = field(default_factory=Caveats)
 
 
@@ -170,7 +170,7 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
     return tuple(sorted(found, key=lambda change: -change.worth.ratio))
 
 
-def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[Turn, ...]:
+def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[AxisTurn, ...]:
     """Vary each axis, without noise, until the lead of one over the other changes hands."""
     sl, batch = setting.source.manifest.sl, setting.concurrency
     draft, decide = draft_ns(setting.profile, sl, batch), _decide_ns(setting.profile, sl, batch)
@@ -208,9 +208,9 @@ def _after(lead: Callable[[Setting], float], change: Callable[[float], Setting],
     return lead(change(value))
 
 
-def _turn(axis: Axis, today: float, ends: tuple[float, float], lead: Callable[[float], float], now: float) -> Turn:
+def _turn(axis: Axis, today: float, ends: tuple[float, float], lead: Callable[[float], float], now: float) -> AxisTurn:
     """Halve the stretch between today and the end at which another leads; no such end: no turn."""
-    turn = Turn(axis, today, *ends)
+    turn = AxisTurn(axis, today, *ends)
     for end in (ends[1], ends[0]):
         if end == today or (lead(end) > 0) == (now > 0):
             continue

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from simtool.analysis.confidence import (
-    Blocks,
+    DraftedBlocks,
     auc,
     autocorrelation,
     blocks_of,
@@ -13,12 +13,12 @@ from simtool.analysis.confidence import (
 from tests.synthetic import SL, make_trace
 
 
-def _calibrated(count: int = 20_000) -> Blocks:
+def _calibrated(count: int = 20_000) -> DraftedBlocks:
     """Blocks whose confidence is the truth."""
     rng = np.random.default_rng(0)
     confidence = rng.uniform(0.3, 1, (count, 4))
     match = np.cumprod(rng.random((count, 4)) < confidence, axis=1).sum(axis=1)
-    return Blocks(confidence, match, np.full(count, 4), np.arange(count) // 10)
+    return DraftedBlocks(confidence, match, np.full(count, 4), np.arange(count) // 10)
 
 
 def test_auc_is_the_share_of_pairs_in_the_right_order():
@@ -28,7 +28,7 @@ def test_auc_is_the_share_of_pairs_in_the_right_order():
 
 def test_a_calibrated_confidence_has_little_error_and_an_overconfident_one_much():
     blocks = _calibrated()
-    boasting = Blocks(np.sqrt(blocks.confidence), blocks.match_run, blocks.offered, blocks.request)
+    boasting = DraftedBlocks(np.sqrt(blocks.confidence), blocks.match_run, blocks.offered, blocks.request)
     for honest, boast in zip(quality_by_position(blocks), quality_by_position(boasting), strict=True):
         assert honest.calibration_error < 0.02
         assert boast.calibration_error > 0.08
@@ -46,12 +46,12 @@ def test_independent_blocks_make_an_old_confidence_worthless():
 def test_a_request_that_stays_easy_makes_an_old_confidence_useful():
     blocks = _calibrated()
     ease = np.repeat(np.random.default_rng(1).uniform(0.2, 1, 2000), 10)
-    steady = Blocks(np.tile(ease[:, None], (1, 4)), blocks.match_run, blocks.offered, blocks.request)
+    steady = DraftedBlocks(np.tile(ease[:, None], (1, 4)), blocks.match_run, blocks.offered, blocks.request)
     assert autocorrelation(steady) == pytest.approx(1)
 
 
 def test_pruned_positions_are_not_judged():
-    blocks = Blocks(np.full((3, 2), 0.5), np.array([1, 0, 2]), np.array([1, 0, 2]), np.zeros(3, np.int64))
+    blocks = DraftedBlocks(np.full((3, 2), 0.5), np.array([1, 0, 2]), np.array([1, 0, 2]), np.zeros(3, np.int64))
     first, second = quality_by_position(blocks)
     assert (first.blocks, first.accepted) == (2, 2)
     assert (second.blocks, second.accepted, second.auc) == (1, 1, None)

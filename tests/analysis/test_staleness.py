@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simtool.analysis.confidence import Blocks
+from simtool.analysis.confidence import DraftedBlocks
 from simtool.analysis.staleness import ALL, persistence, staleness_by_lag
 from simtool.errors import TraceError
 from simtool.trace.frames import make_frame
@@ -74,7 +74,7 @@ def test_persistence_stays_inside_a_request():
     """A wave of period two: opposite one step apart, alike two steps apart; the pair across requests is left out."""
     confidence = np.array([[0.9], [0.1], [0.9], [0.1], [0.1], [0.9], [0.1], [0.9]])
     runs = (confidence[:, 0] > 0.5).astype(np.int64)
-    blocks = Blocks(confidence, runs, np.ones(8, np.int64), np.repeat([0, 1], 4))
+    blocks = DraftedBlocks(confidence, runs, np.ones(8, np.int64), np.repeat([0, 1], 4))
     one, two = persistence(blocks, 1), persistence(blocks, 2)
     assert (one.pairs, two.pairs) == (6, 4)
     assert one.correlation == pytest.approx(-1)

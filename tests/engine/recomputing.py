@@ -11,13 +11,13 @@ from functools import partial
 import torch
 
 from simtool.engine.runner.graphs import Forward, Graph, Outputs
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 
 
 class RecomputingGraph:
     """One captured forward. bound: the lengths of each rebind."""
 
-    def __init__(self, forward: Forward, rows: Rows, outputs: Outputs) -> None:
+    def __init__(self, forward: Forward, rows: BatchRows, outputs: Outputs) -> None:
         self._forward, self._rows, self._outputs = forward, rows, outputs
         self.replays = 0
         self.bound: list[list[int]] = []

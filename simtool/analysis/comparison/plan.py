@@ -32,7 +32,7 @@ class PlannedSize:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RepetitionPlan:
     """What two arms' repetitions say of repetitions to come.
 
     observed: the difference seen, as a share of the baseline's. paired_spread: deviation of a pair's log ratio, None
@@ -55,7 +55,9 @@ class Plan:
         return min(self.repetitions) == 1
 
 
-def plan(baseline: Arm, other: Arm, differences: Sequence[float], power: float, metric: Metric = HEADLINE) -> Plan:
+def plan(
+    baseline: Arm, other: Arm, differences: Sequence[float], power: float, metric: Metric = HEADLINE
+) -> RepetitionPlan:
     """Plan repetitions for differences of these sizes (shares, above -1 and not 0), each told with this chance.
 
     Raises UsageError where the runs are too short to tell their spread, or show none.
@@ -71,7 +73,7 @@ def plan(baseline: Arm, other: Arm, differences: Sequence[float], power: float, 
         effect = math.log1p(difference)
         pairs = None if paired is None else paired_repetitions(effect, paired, power)
         sizes.append(PlannedSize(difference, pairs, unpaired_repetitions(effect, spreads, power)))
-    return Plan(
+    return RepetitionPlan(
         metric=metric,
         baseline=baseline.name,
         other=other.name,

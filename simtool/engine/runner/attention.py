@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from simtool.engine.models.layers import Attend
 from simtool.engine.runner.kv_cache import KVCache
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Kernels(Protocol):
 
     context_block: int
 
-    def rows(self, cache: KVCache, rows: Rows) -> Attend:
+    def rows(self, cache: KVCache, rows: BatchRows) -> Attend:
         """Attention of validate rows, in the cheapest form for these rows."""
 
-    def sequences(self, cache: KVCache, rows: Rows, longest: int) -> Attend:
+    def sequences(self, cache: KVCache, rows: BatchRows, longest: int) -> Attend:
         """Attention of sequences whose rows see the same keys, none more than `longest`.
 
         All that is read on the way is on the device but `longest`, so a graph of it may be replayed with other rows.
@@ -114,12 +114,12 @@ class PlainKernels:
     #: Small enough that little is gathered past a context's end.
     context_block = 16
 
-    def rows(self, cache: KVCache, rows: Rows) -> Attend:
+    def rows(self, cache: KVCache, rows: BatchRows) -> Attend:
         """Rows that share a table are computed together."""
         groups = RowGroups.of_rows(rows.host_tables, rows.host_lengths, rows.ids.device)
         return CachedAttention(cache, rows.mapping, groups)
 
-    def sequences(self, cache: KVCache, rows: Rows, longest: int) -> Attend:
+    def sequences(self, cache: KVCache, rows: BatchRows, longest: int) -> Attend:
         """Each sequence is a group."""
         lengths = rows.lengths[:, None].expand(-1, rows.width)
         return CachedAttention(cache, rows.mapping, RowGroups(rows.tables, lengths, None, longest))

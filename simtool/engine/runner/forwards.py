@@ -1,6 +1,6 @@
 """The two decode forwards: a model, its keys and values, and the graphs that it was captured in.
 
-Behind each cache lie spare pages for the padding of graphs. Captured or eager, a forward takes the same `Rows`.
+Behind each cache lie spare pages for the padding of graphs. Captured or eager, a forward takes the same `BatchRows`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from simtool.engine.models.target import TargetModel
 from simtool.engine.runner.attention import Kernels
 from simtool.engine.runner.graphs import BucketedForward, Capture, Outputs, Spare
 from simtool.engine.runner.kv_cache import KVCache
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 
 
@@ -35,12 +35,12 @@ class TargetForward:
         self._run = BucketedForward(lambda rows: self._forward(rows, kernels.rows(self.cache, rows)))
         self.rebind = self._run.rebind
 
-    def __call__(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def __call__(self, rows: BatchRows) -> tuple[Tensor, Tensor]:
         """Logits [W, V] and taps [W, taps * H] of W validate rows."""
         logits, taps = self._run(rows)
         return logits, taps
 
-    def eagerly(self, rows: Rows) -> tuple[Tensor, Tensor]:
+    def eagerly(self, rows: BatchRows) -> tuple[Tensor, Tensor]:
         """The same without a graph."""
         logits, taps = self._run.eager(rows)
         return logits, taps
@@ -49,13 +49,13 @@ class TargetForward:
         """Capture at each number of rows, over tables as wide as a whole context."""
         longest = self._pages * self.cache.block_size
 
-        def static(rows: Rows) -> Outputs:
+        def static(rows: BatchRows) -> Outputs:
             return self._forward(rows, self._kernels.sequences(self.cache, rows, longest))
 
         like = _blank(1, self._pages, self._model.embed_tokens.weight.device)
         self._run.capture(static, capture, buckets, like, self._spare)
 
-    def _forward(self, rows: Rows, attend: Attend) -> Outputs:
+    def _forward(self, rows: BatchRows, attend: Attend) -> Outputs:
         hidden, taps = self._model(rows.ids, rows.positions, attend, self._taps)
         return self._model.logits(hidden), taps
 
@@ -80,12 +80,12 @@ class DraftForward:
         )
         self.rebind = self._run.rebind
 
-    def __call__(self, rows: Rows) -> Tensor:
+    def __call__(self, rows: BatchRows) -> Tensor:
         """Hidden states [R, H] of R block rows."""
         (hidden,) = self._run(rows)
         return hidden
 
-    def eagerly(self, rows: Rows) -> Tensor:
+    def eagerly(self, rows: BatchRows) -> Tensor:
         """The same without a graph."""
         (hidden,) = self._run.eager(rows)
         return hidden
@@ -93,7 +93,7 @@ class DraftForward:
     def capture(self, capture: Capture, buckets: tuple[int, ...]) -> None:
         """Capture at each number of sequences, over whole contexts."""
 
-        def static(rows: Rows) -> Outputs:
+        def static(rows: BatchRows) -> Outputs:
             return self._forward(rows, self._kernels.sequences(self.context, rows, self._slot_size))
 
         like = _blank(self._width, self._pages, self._model.fc.weight.device)
@@ -107,14 +107,14 @@ class DraftForward:
         """Block tables [B, pages] of slots [B]."""
         return slots[:, None] * self._pages + torch.arange(self._pages, device=slots.device)
 
-    def _forward(self, rows: Rows, attend: Attend) -> Outputs:
+    def _forward(self, rows: BatchRows, attend: Attend) -> Outputs:
         return (self._model(rows.ids, rows.positions, attend),)
 
 
-def _blank(width: int, pages: int, device: torch.device) -> Rows:
+def _blank(width: int, pages: int, device: torch.device) -> BatchRows:
     """One sequence of `width` rows with a table of `pages`, all zero."""
     row, table, length = (torch.zeros(shape, dtype=torch.int64) for shape in ((width,), (1, pages), (1,)))
     rows, tables, lengths = (host.to(device) for host in (row, table, length))
-    return Rows(
+    return BatchRows(
         ids=rows, positions=rows, mapping=rows, tables=tables, lengths=lengths, host_tables=table, host_lengths=length
     )

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 from simtool.errors import DeviceError
 from simtool.step.graph_buckets import pick_bucket
 
@@ -62,7 +62,7 @@ class Spare:
 class _Captured:
     """One bucket: the rows that its graph reads, the graph, and what it writes."""
 
-    rows: Rows
+    rows: BatchRows
     graph: Graph
     outputs: Outputs
 
@@ -70,13 +70,18 @@ class _Captured:
 class BucketedForward:
     """One forward: a replayed graph where a bucket holds the batch, else `eager`."""
 
-    def __init__(self, eager: Callable[[Rows], Outputs]) -> None:
+    def __init__(self, eager: Callable[[BatchRows], Outputs]) -> None:
         self.eager = eager
         self._buckets: tuple[int, ...] = ()
         self._captured: dict[int, _Captured] = {}
 
     def capture(
-        self, forward: Callable[[Rows], Outputs], capture: Capture, buckets: Sequence[int], like: Rows, spare: Spare
+        self,
+        forward: Callable[[BatchRows], Outputs],
+        capture: Capture,
+        buckets: Sequence[int],
+        like: BatchRows,
+        spare: Spare,
     ) -> None:
         """Capture `forward` at each bucket of sequences.
 
@@ -94,7 +99,7 @@ class BucketedForward:
         if bucket is not None:
             self._captured[bucket].graph.rebind(lengths + [1] * (bucket - len(lengths)))
 
-    def __call__(self, rows: Rows) -> Outputs:
+    def __call__(self, rows: BatchRows) -> Outputs:
         """Run the forward; outputs have one line a row of the batch."""
         bucket = pick_bucket(self._buckets, rows.sequences)
         if bucket is None:
@@ -105,11 +110,11 @@ class BucketedForward:
         return tuple(output[: len(rows.ids)] for output in captured.outputs)
 
 
-def padding(like: Rows, sequences: int, spare: Spare) -> Rows:
+def padding(like: BatchRows, sequences: int, spare: Spare) -> BatchRows:
     """Return rows of padding alone: `sequences` of them, shaped like `like`."""
     count = sequences * like.width
     host_tables = like.host_tables.new_full((sequences, like.tables.shape[1]), spare.block)
-    return Rows(
+    return BatchRows(
         ids=like.ids.new_zeros(count),
         positions=like.positions.new_zeros(count),
         mapping=spare.places(count, like.mapping),
@@ -120,7 +125,7 @@ def padding(like: Rows, sequences: int, spare: Spare) -> Rows:
     )
 
 
-def pad_into(static: Rows, rows: Rows, spare: Spare) -> None:
+def pad_into(static: BatchRows, rows: BatchRows, spare: Spare) -> None:
     """Overwrite a graph's rows with a batch and, behind it, with padding."""
     batch, count = rows.sequences, len(rows.ids)
     static.ids[:count] = rows.ids

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Rows:
+class BatchRows:
     """G sequences of w rows each, R = G x w: validate rows are sequences of one row, draft blocks of w.
 
     ids, positions, mapping: [R], the last the flat cache index of each new key. tables: [G, M]. lengths: [G], the keys

@@ -36,11 +36,11 @@ from simtool.engine.runner.graphs import Capture, DeviceCapture
 from simtool.engine.runner.npu import attention as npu_attention
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu import ops as npu_ops
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 from simtool.engine.runner.sampling import (
     Dice,
     DraftPicker,
-    Verdict,
+    Verified,
     first_tokens,
     likeliest_is_finite,
     verify_greedy,
@@ -221,10 +221,10 @@ class Runner:
         self._kept["sound"] = probability_of(block.tokens, block.logits).isfinite().all(1)
         return block
 
-    def _block_rows(self) -> Rows:
+    def _block_rows(self) -> BatchRows:
         forward, width = self._draft_forward, self.info.block_width
         slots, positions = self._in("query_slots"), self._in("query_positions")
-        return Rows(
+        return BatchRows(
             ids=self._in("query_ids"),
             positions=positions,
             mapping=forward.places(slots.repeat_interleave(width), positions),
@@ -234,8 +234,8 @@ class Runner:
             host_lengths=self._host_in("context_lens") + width,
         )
 
-    def _validate_rows(self) -> Rows:
-        return Rows(
+    def _validate_rows(self) -> BatchRows:
+        return BatchRows(
             ids=self._in("validate_ids"),
             positions=self._in("validate_positions"),
             mapping=self._in("validate_slot_mapping"),
@@ -257,7 +257,7 @@ class Runner:
     def _dice(self, anchors: Tensor) -> Dice:
         return Dice(self._sampling.seed, self._in("sample_keys"), anchors)
 
-    def _give(self, verdict: Verdict, again: Callable[[], None]) -> None:
+    def _give(self, verdict: Verified, again: Callable[[], None]) -> None:
         self._again = again
         self._put_out(tokens=verdict.tokens, accepted=verdict.accepted, sound=verdict.sound)
         if verdict.margin is not None:

@@ -42,7 +42,7 @@ class Dice(NamedTuple):
         return _logical_shift(_mix(state[:, None] + places), 40).to(torch.float32) * 2.0**-24
 
 
-class Verdict(NamedTuple):
+class Verified(NamedTuple):
     """tokens [B, N+1]: accepted drafts, then the target's own token, then zeros. accepted [B].
 
     margin: once called [B, N+1], greedy only: gap between the two likeliest logits of the row that chose each of these
@@ -119,7 +119,7 @@ def dense_rows(cu_rows: Tensor, drafts: int) -> tuple[Tensor, Tensor]:
     return rows, cu_rows.diff() - 1
 
 
-def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verdict:
+def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verified:
     """Accept the drafts that equal the target's likeliest tokens, cut at each prefix: logits [W, V]."""
     drafts = draft_tokens.shape[1]
     rows, prefixes = dense_rows(cu_rows, drafts)
@@ -127,12 +127,12 @@ def verify_greedy(logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor) -> Verd
     tokens = chosen[rows]
     accepted = _leading(draft_tokens == tokens[:, :drafts], prefixes)
     sound = likeliest_is_finite(logits, chosen)[rows].all(1)
-    return Verdict(_until(tokens, accepted), accepted, sound, lambda: gaps(logits, chosen)[rows])
+    return Verified(_until(tokens, accepted), accepted, sound, lambda: gaps(logits, chosen)[rows])
 
 
 def verify_sampled(
     logits: Tensor, cu_rows: Tensor, draft_tokens: Tensor, proposal: Tensor, config: SamplingConfig, dice: Dice
-) -> Verdict:
+) -> Verified:
     """Rejection sampling: accept draft x with probability min(1, p(x)/q(x)), else draw from max(p - q, 0).
 
     proposal: q [B, N, V]. After the last offered draft the next token is drawn from p itself, whether the block
@@ -153,18 +153,18 @@ def verify_sampled(
     uniform = dice.uniform(Purpose.TOKEN, drafts + 1).gather(1, accepted[:, None]).squeeze(1)
     token = draw(torch.where(refused[:, None], left, own), uniform)
     tokens = functional.pad(draft_tokens, (0, 1)).scatter(1, accepted[:, None], token[:, None])
-    return Verdict(_until(tokens, accepted), accepted, _sound(chances)[rows].all(1))
+    return Verified(_until(tokens, accepted), accepted, _sound(chances)[rows].all(1))
 
 
-def first_tokens(logits: Tensor, config: SamplingConfig, dice: Dice | None) -> Verdict:
+def first_tokens(logits: Tensor, config: SamplingConfig, dice: Dice | None) -> Verified:
     """The token after each prompt from its last row's logits [B, V]: tokens [B, 1], accepted 0."""
     if dice is None:
         tokens = greedy(logits)
         sound = likeliest_is_finite(logits, tokens)
-        return Verdict(tokens[:, None], torch.zeros_like(tokens), sound, lambda: gaps(logits, tokens)[:, None])
+        return Verified(tokens[:, None], torch.zeros_like(tokens), sound, lambda: gaps(logits, tokens)[:, None])
     chances = probabilities(logits, config)
     tokens = draw(chances, dice.uniform(Purpose.TOKEN, 1).squeeze(1))
-    return Verdict(tokens[:, None], torch.zeros_like(tokens), _sound(chances))
+    return Verified(tokens[:, None], torch.zeros_like(tokens), _sound(chances))
 
 
 def gaps(logits: Tensor, chosen: Tensor) -> Tensor:

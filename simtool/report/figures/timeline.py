@@ -38,7 +38,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchLine:
     """Device work and when the host let go of it, in ms from the step's start."""
 
     work: str
@@ -55,7 +55,7 @@ class StepTimeline:
     step: int
     length_ns: int
     bars: tuple[Bar, ...]
-    launches: tuple[Launch, ...] = ()
+    launches: tuple[LaunchLine, ...] = ()
     path: tuple[tuple[str, float, float], ...] = ()
 
 
@@ -138,7 +138,7 @@ def _bars(event: dict[str, object], start_ns: int) -> list[Bar]:
     ]
 
 
-def _launches(rows: Sequence[dict[str, object]], start_ns: int) -> Iterable[Launch]:
+def _launches(rows: Sequence[dict[str, object]], start_ns: int) -> Iterable[LaunchLine]:
     """Yield each piece of device work that a host op of the step launched: when it let go, when the work began."""
     host = {row["flow"]: row for row in rows if row["lane"] == Lane.HOST.value}
     for row in rows:
@@ -149,7 +149,7 @@ def _launches(rows: Sequence[dict[str, object]], start_ns: int) -> Iterable[Laun
         started = _whole(row["start_ns"])
         launched = min(_whole(let_go), started)
         times = [(time - start_ns) / NS_PER_MS for time in (launched, started)]
-        yield Launch(str(row["op"]), str(row["lane"]), *times)
+        yield LaunchLine(str(row["op"]), str(row["lane"]), *times)
 
 
 def _work(kind: str, bars: Sequence[Bar], *, legend: bool) -> go.Bar:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.study.advice import Advice, Axis, Change, Lever, Turn
+from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
 from simtool.trace.trace import Trace
 from simtool.units import format_ns
 
@@ -125,7 +125,7 @@ def _change(change: Change) -> str:
     return f"{change.subject} for free"
 
 
-def _turn(turn: Turn) -> str:
+def _turn(turn: AxisTurn) -> str:
     if turn.axis is Axis.STALE_LOSS:
         lost = "of the drafts accepted after a decision on old confidence"
         if turn.value is None:

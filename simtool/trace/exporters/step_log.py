@@ -12,7 +12,7 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.files.writing import whole_file
 from simtool.step.ops import Lane
-from simtool.trace.importers.step_log.lines import VERSION, Header, Line, RequestLine, Step
+from simtool.trace.importers.step_log.lines import VERSION, Header, Line, LoggedStep, RequestLine
 from simtool.trace.trace import Trace
 
 _KEPT = ("executors", "graphs", "closed_loop")
@@ -74,7 +74,7 @@ def _requests(trace: Trace) -> Iterator[RequestLine]:
         yield RequestLine(request=row.pop("request_id"), **row)
 
 
-def _steps(trace: Trace) -> Iterator[Step]:
+def _steps(trace: Trace) -> Iterator[LoggedStep]:
     rows = trace.table("rows").partition_by("step", as_dict=True)
     ops, prompts = _ops(trace), _prompts(trace)
     columns = ("step", "kind", "start_ns", "end_ns", "graph_bucket")
@@ -83,9 +83,11 @@ def _steps(trace: Trace) -> Iterator[Step]:
         if step["kind"] == "prefill":
             names = prompts.get(step["step"], [])
             if names:
-                yield Step(request=[name for name, _ in names], prompt_tokens=[count for _, count in names], **common)
+                yield LoggedStep(
+                    request=[name for name, _ in names], prompt_tokens=[count for _, count in names], **common
+                )
         elif (step["step"],) in rows:
-            yield Step(**_of_rows(rows[step["step"],]), **common)
+            yield LoggedStep(**_of_rows(rows[step["step"],]), **common)
 
 
 def _of_rows(rows: pl.DataFrame) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from simtool.engine.models.target import TargetConfig, TargetModel
 from simtool.engine.runner.kv_cache import KVCache
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu.attention import NpuKernels
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 from tests.engine import golden
 
 PAGES = 6
@@ -43,7 +43,7 @@ class Calls(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def rows_on_device(sequences: int, width: int, pages: int) -> Rows:
+def rows_on_device(sequences: int, width: int, pages: int) -> BatchRows:
     """Without values on the device, with them on the host, where lengths are read."""
 
     def empty(*shape: int) -> torch.Tensor:
@@ -51,7 +51,7 @@ def rows_on_device(sequences: int, width: int, pages: int) -> Rows:
 
     host = torch.arange(1, sequences + 1)
     count = sequences * width
-    return Rows(
+    return BatchRows(
         empty(count), empty(count), empty(count), empty(sequences, pages), empty(sequences), host[:, None], host
     )
 

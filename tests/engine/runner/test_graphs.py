@@ -9,7 +9,7 @@ from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.runner.graphs import Spare, pad_into, padding
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 from simtool.engine.runner.runner import Runner, load_runner
 from simtool.engine.serving.engine import run
 from simtool.engine.serving.session import RunPlan, Session
@@ -56,10 +56,10 @@ def test_padding_rows_write_only_to_spare_pages_and_never_twice_to_one_place():
     spare = Spare(first=40, block=10)
     one = torch.zeros(1, dtype=torch.int64)
     table = torch.zeros(1, 5, dtype=torch.int64)
-    static = padding(Rows(one, one, one, table, one, table, one), 8, spare)
+    static = padding(BatchRows(one, one, one, table, one, table, one), 8, spare)
     tables = torch.tensor([[3, 4], [3, 4], [7, 1]])
     three, lengths = torch.tensor([5, 6, 7]), torch.tensor([1, 2, 6])
-    rows = Rows(three, three, torch.tensor([12, 13, 28]), tables, lengths, tables, lengths)
+    rows = BatchRows(three, three, torch.tensor([12, 13, 28]), tables, lengths, tables, lengths)
     for _ in range(2):  # the second batch finds the first in the buffers
         pad_into(static, rows, spare)
         assert static.mapping.tolist() == [12, 13, 28, 40, 41, 42, 43, 44]

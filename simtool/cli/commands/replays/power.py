@@ -15,7 +15,7 @@ from simtool.errors import UsageError
 
 if TYPE_CHECKING:
     from simtool.analysis.comparison.arms import Arm
-    from simtool.analysis.comparison.plan import Plan
+    from simtool.analysis.comparison.plan import RepetitionPlan
 
 
 def power(
@@ -84,7 +84,7 @@ def _pairs(arms: list[Arm], wanted: str | None) -> list[tuple[Arm, Arm]]:
     return found
 
 
-def _plan(base: Arm, arm: Arm, sizes: list[float], chance: float) -> Plan:
+def _plan(base: Arm, arm: Arm, sizes: list[float], chance: float) -> RepetitionPlan:
     from simtool.analysis.comparison.plan import plan
 
     for each in (base, arm):
@@ -93,7 +93,7 @@ def _plan(base: Arm, arm: Arm, sizes: list[float], chance: float) -> Plan:
     return plan(base, arm, sizes, chance)
 
 
-def _print(plan: Plan, chance: float) -> None:
+def _print(plan: RepetitionPlan, chance: float) -> None:
     from simtool.report.terminal.tables import table
 
     rows = [(f"{size.difference:+.2%}", _count(size.paired), _count(size.unpaired)) for size in plan.sizes]
@@ -102,7 +102,7 @@ def _print(plan: Plan, chance: float) -> None:
     console.show(table(title, ("difference", "paired (interleaved)", "unpaired"), rows, numbers_from=0))
 
 
-def _spread(plan: Plan) -> str:
+def _spread(plan: RepetitionPlan) -> str:
     if plan.at_least:
         pairs = "" if plan.paired_spread is None else f", pairs by {plan.paired_spread:.1%}"
         return (

@@ -13,7 +13,7 @@ from torch import Tensor
 from simtool.engine.models.layers import Attend
 from simtool.engine.runner.kv_cache import KVCache
 from simtool.engine.runner.npu import ops as npu_ops
-from simtool.engine.runner.rows import Rows
+from simtool.engine.runner.rows import BatchRows
 from simtool.engine.runner.spec import RunnerSpec
 from simtool.errors import UsageError
 
@@ -26,7 +26,7 @@ _LARGEST_PAGE = 512
 class NpuAttention:
     """Writes each new row at its place in the cache, then attends. `lengths`: one for each sequence, on the host."""
 
-    def __init__(self, cache: KVCache, rows: Rows, lengths: list[int]) -> None:
+    def __init__(self, cache: KVCache, rows: BatchRows, lengths: list[int]) -> None:
         self._cache, self._mapping, self._width = cache, rows.mapping, rows.width
         self._tables = rows.tables.to(torch.int32).contiguous()
         self._lengths = lengths
@@ -59,11 +59,11 @@ class NpuKernels:
     #: With more than one query a page must be a multiple of this.
     context_block = 128
 
-    def rows(self, cache: KVCache, rows: Rows) -> Attend:
+    def rows(self, cache: KVCache, rows: BatchRows) -> Attend:
         """Attention of validate rows."""
         return NpuAttention(cache, rows, rows.host_lengths.tolist())
 
-    def sequences(self, cache: KVCache, rows: Rows, longest: int) -> Attend:
+    def sequences(self, cache: KVCache, rows: BatchRows, longest: int) -> Attend:
         """Attention of sequences whose rows see the same keys; `longest` adds nothing to lengths on the host."""
         return NpuAttention(cache, rows, rows.host_lengths.tolist())
 

@@ -19,7 +19,7 @@ _NS_PER_US = 1000
 
 
 @dataclass(frozen=True)
-class StepTimes:
+class ProfilerStepTimes:
     """Sums over the table's rows, in us: the device's time with work, communication alone, and neither."""
 
     computing_us: float
@@ -27,7 +27,7 @@ class StepTimes:
     free_us: float
 
 
-def read_step_times(path: Path, ledger: Ledger) -> StepTimes | None:
+def read_step_times(path: Path, ledger: Ledger) -> ProfilerStepTimes | None:
     """Read the table; rows that hold no numbers are counted. None when no row can be used."""
     sums = [0.0, 0.0, 0.0]
     rows = 0
@@ -43,10 +43,10 @@ def read_step_times(path: Path, ledger: Ledger) -> StepTimes | None:
                 rows += 1
     except (OSError, csv.Error) as error:
         raise TraceError(f"{path}: cannot be read as CSV ({error}); give the profiler's own file") from error
-    return StepTimes(*sums) if rows else None
+    return ProfilerStepTimes(*sums) if rows else None
 
 
-def compare(times: StepTimes, works: pl.DataFrame) -> tuple[dict[str, object], list[str]]:
+def compare(times: ProfilerStepTimes, works: pl.DataFrame) -> tuple[dict[str, object], list[str]]:
     """Hold the table's idle time against that of the imported work; return details, and a warning where they differ."""
     busy = works.filter(
         (pl.col("kind") == WorkKind.KERNEL.value) | pl.col("stream").cast(pl.String).str.contains("communication")

@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from simtool.trace.importers.chrome_json.event import Args, Event
+from simtool.trace.importers.chrome_json.event import Args, ChromeEvent
 from simtool.trace.importers.chrome_json.pairs import Pairs
 from simtool.trace.importers.chrome_json.times import times_ns
 from simtool.trace.importers.ledger import Ledger
@@ -59,7 +59,7 @@ class Columns:
     events: int
 
 
-def gather(lists: Iterable[Sequence[Event]], ledger: Ledger) -> Columns:
+def gather(lists: Iterable[Sequence[ChromeEvent]], ledger: Ledger) -> Columns:
     """Gather the columns of all events; what has no use, or no sound time or id, is counted in the ledger."""
     gathering = _Gathering(ledger)
     for events in lists:
@@ -80,7 +80,7 @@ class _Gathering:
     bare: int = 0
     events: int = 0
 
-    def take(self, events: Sequence[Event]) -> None:
+    def take(self, events: Sequence[ChromeEvent]) -> None:
         self.events += len(events)
         kinds: list[tuple[Any, Any]] = [(event.ph, event.cat) for event in events]
         try:
@@ -90,7 +90,7 @@ class _Gathering:
             found = Counter(kinds)
         uses = {kind: _use(*map(_text, kind)) for kind in found}
         self.drops.update({kind: count for kind, count in found.items() if uses[kind] is None})
-        by_use: dict[str, list[Event]] = {"span": [], "arrow": [], "name": [], "edge": [], "bare": [], "op": []}
+        by_use: dict[str, list[ChromeEvent]] = {"span": [], "arrow": [], "name": [], "edge": [], "bare": [], "op": []}
         for event, kind in zip(events, kinds, strict=True):
             use = uses[kind]
             if use is not None:
@@ -119,7 +119,7 @@ class _Gathering:
             events=self.events,
         )
 
-    def _name(self, events: Sequence[Event]) -> None:
+    def _name(self, events: Sequence[ChromeEvent]) -> None:
         for event in events:
             args = event.args or _NO_ARGS
             pid, tid, name, label = (_text(value) for value in (event.pid, event.tid, args.name, args.labels))
@@ -131,7 +131,7 @@ class _Gathering:
             elif event.name == "thread_name" and name is not None:
                 self.threads[pid, tid] = name
 
-    def _add_spans(self, events: list[Event]) -> None:
+    def _add_spans(self, events: list[ChromeEvent]) -> None:
         events = self._with_ids(events)
         if not events:
             return
@@ -160,7 +160,7 @@ class _Gathering:
         frame = pl.DataFrame({**series, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
         self.spans.append(frame.filter(pl.col("start_ns").is_not_null()))
 
-    def _add_arrows(self, events: list[Event]) -> None:
+    def _add_arrows(self, events: list[ChromeEvent]) -> None:
         events = self._with_ids(events)
         if not events:
             return
@@ -170,7 +170,7 @@ class _Gathering:
         columns = {key: _series([getattr(e, key) for e in events]).cast(ARROWS[key]) for key in ARROWS if key[0] != "s"}
         self.arrows.append(pl.DataFrame({**columns, "start_ns": start_ns}).filter(pl.col("start_ns").is_not_null()))
 
-    def _with_ids(self, events: list[Event]) -> list[Event]:
+    def _with_ids(self, events: list[ChromeEvent]) -> list[ChromeEvent]:
         """The events whose pid and tid can be ids."""
         sound = [event for event in events if isinstance(event.pid, _ID) and isinstance(event.tid, _ID)]
         if len(sound) < len(events):
@@ -180,7 +180,7 @@ class _Gathering:
 
 
 _ID = (str, int, type(None))
-_EMPTY = Event()
+_EMPTY = ChromeEvent()
 
 
 def _use(ph: str | None, cat: str | None) -> str | None:

@@ -25,7 +25,7 @@ class Args(msgspec.Struct, gc=False):
     stream_id: Any = msgspec.field(default=None, name="Physic Stream Id")
 
 
-class Event(msgspec.Struct, gc=False):
+class ChromeEvent(msgspec.Struct, gc=False):
     """A trace event. Numbers with a fraction or an exponent are texts: a double cannot hold us since 1970 to the ns."""
 
     ph: Any = None
@@ -39,14 +39,14 @@ class Event(msgspec.Struct, gc=False):
     args: Args | None = None
 
 
-_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Event) if field.name != "args"}
+_FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(ChromeEvent) if field.name != "args"}
 _ARGS = {field.encode_name: field.name for field in msgspec.structs.fields(Args)}
-DECODER = msgspec.json.Decoder(list[Event], float_hook=str)
+DECODER = msgspec.json.Decoder(list[ChromeEvent], float_hook=str)
 
 
-def make_event(table: Mapping[str, Any]) -> Event:
+def make_event(table: Mapping[str, Any]) -> ChromeEvent:
     """Make an event from a parsed JSON table; args that are no table count as absent."""
     args = table.get("args")
     given = {own: args[name] for name, own in _ARGS.items() if name in args} if isinstance(args, dict) else {}
     fields = {own: table[name] for name, own in _FIELDS.items() if name in table}
-    return Event(**fields, args=Args(**given) if given else None)
+    return ChromeEvent(**fields, args=Args(**given) if given else None)

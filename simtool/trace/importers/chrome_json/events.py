@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from simtool.errors import TraceError
-from simtool.trace.importers.chrome_json.event import DECODER, Event
+from simtool.trace.importers.chrome_json.event import DECODER, ChromeEvent
 from simtool.trace.importers.chrome_json.salvage import NUMBER_IS_NONE, Salvaged, salvage
 from simtool.trace.importers.chrome_json.source import MAX_EXPANDED_BYTES, read_pieces
 from simtool.trace.importers.ledger import Ledger
@@ -43,7 +43,7 @@ class EventFile:
     max_expanded_bytes: int = MAX_EXPANDED_BYTES
     header: dict[str, Any] = field(default_factory=dict)
 
-    def lists(self) -> Iterator[list[Event]]:
+    def lists(self) -> Iterator[list[ChromeEvent]]:
         """Yield the events in the order of the file, many at a time.
 
         Raises TraceError when the file cannot be read or is no trace-event JSON.
@@ -123,7 +123,7 @@ class EventFile:
             return
 
 
-def _decode_whole(data: bytes) -> list[Event] | None:
+def _decode_whole(data: bytes) -> list[ChromeEvent] | None:
     try:
         return DECODER.decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError):

@@ -12,7 +12,7 @@ import reprlib
 from dataclasses import dataclass
 from typing import Any
 
-from simtool.trace.importers.chrome_json.event import Event, make_event
+from simtool.trace.importers.chrome_json.event import ChromeEvent, make_event
 from simtool.trace.importers.ledger import Ledger
 
 NUMBER_IS_NONE = "number is inf or nan, which is no JSON; read as not said"
@@ -27,7 +27,7 @@ _NOT_JSON = (ValueError, RecursionError)
 class Salvaged:
     """events: what was sound. used: bytes done with. closed: the list of events ended there."""
 
-    events: list[Event]
+    events: list[ChromeEvent]
     used: int
     closed: bool = False
 
@@ -45,7 +45,7 @@ class _Salvage:
         self._text, self._ended, self._ledger, self._max = text, ended, ledger, max_event_bytes
         self._nones = 0
         self._decoder = json.JSONDecoder(parse_float=str, parse_constant=self._none)
-        self._events: list[Event] = []
+        self._events: list[ChromeEvent] = []
 
     def run(self) -> Salvaged:
         at = 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from simtool.errors import TraceError
 from simtool.trace.importers.ledger import Ledger, one_line
-from simtool.trace.importers.request_traces.rows import Found, Row, make_row, number_ns, stamp_ns
+from simtool.trace.importers.request_traces.rows import FoundRequests, Row, make_row, number_ns, stamp_ns
 from simtool.units import TimeUnit
 
 _DELIMITERS = ",;\t"
@@ -36,7 +36,7 @@ def looks_like_csv(first_line: str) -> bool:
     return any(mark in first_line for mark in _DELIMITERS)
 
 
-def read_csv(text: str, path: Path, ledger: Ledger) -> Found:
+def read_csv(text: str, path: Path, ledger: Ledger) -> FoundRequests:
     """Find the format by the header; raises TraceError naming the column that is absent."""
     header = text.lstrip().split("\n", 1)[0]
     delimiter = max(_DELIMITERS, key=header.count)
@@ -47,7 +47,7 @@ def read_csv(text: str, path: Path, ledger: Ledger) -> Found:
         expected = "; or ".join(f"{', '.join(each.columns)} ({each.name})" for each in _FORMATS)
         raise TraceError(f"{path}: no column {absent[0]!r} among {one_line(', '.join(names))}; expected {expected}")
     reader.fieldnames = names
-    return Found(chosen.name, _rows(reader, chosen, path, ledger))
+    return FoundRequests(chosen.name, _rows(reader, chosen, path, ledger))
 
 
 def _rows(reader: csv.DictReader[str], chosen: _Format, path: Path, ledger: Ledger) -> Iterator[Row]:

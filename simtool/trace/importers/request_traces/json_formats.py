@@ -15,7 +15,7 @@ from typing import Any
 
 from simtool.errors import TraceError
 from simtool.trace.importers.ledger import Ledger, one_line
-from simtool.trace.importers.request_traces.rows import Found, Row, make_row, number_ns
+from simtool.trace.importers.request_traces.rows import FoundRequests, Row, make_row, number_ns
 from simtool.units import NS_PER_S, TimeUnit
 
 _MOONCAKE = ("timestamp", "input_length", "output_length")
@@ -30,7 +30,7 @@ MARKS = ("input_length", "input_lens", "conversations")
 Entry = tuple[str, dict[str, Any]]
 
 
-def read_json(text: str, path: Path, ledger: Ledger, unit: TimeUnit | None) -> Found:
+def read_json(text: str, path: Path, ledger: Ledger, unit: TimeUnit | None) -> FoundRequests:
     """Find the format by the keys of the first entry. unit: of Mooncake's timestamps; None: as the keys say.
 
     Raises TraceError when no entry has the keys of a format, or the unit cannot be told.
@@ -89,7 +89,7 @@ def _lines(text: str, ledger: Ledger) -> Iterator[Entry]:
             ledger.reject("line is not a JSON table", f"line {number}: {line}")
 
 
-def _mooncake(entries: Sequence[Entry], path: Path, ledger: Ledger, asked: TimeUnit | None) -> Found:
+def _mooncake(entries: Sequence[Entry], path: Path, ledger: Ledger, asked: TimeUnit | None) -> FoundRequests:
     in_seconds = any(name in fields for _, fields in entries for name in _SECONDS_KEYS)
     unit = asked or _unit(entries, path, in_seconds)
     rows = [
@@ -98,7 +98,7 @@ def _mooncake(entries: Sequence[Entry], path: Path, ledger: Ledger, asked: TimeU
         for row in _mooncake_row(name, [fields.get(key) for key in _MOONCAKE], unit, ledger)
     ]
     notes = [] if asked else _odd_rate(rows, unit)
-    return Found("qwen-bailian" if in_seconds else "mooncake", rows, notes)
+    return FoundRequests("qwen-bailian" if in_seconds else "mooncake", rows, notes)
 
 
 def _mooncake_row(name: str, values: list[object], unit: TimeUnit, ledger: Ledger) -> Iterator[Row]:
@@ -134,7 +134,7 @@ def _odd_rate(rows: Sequence[Row], unit: TimeUnit) -> list[str]:
     return [f"{rate:,.0f} requests a second, read as milliseconds; if the times are seconds, give --time-unit s"]
 
 
-def _share_gpt(entries: Sequence[Entry], ledger: Ledger) -> Found:
+def _share_gpt(entries: Sequence[Entry], ledger: Ledger) -> FoundRequests:
     """First turn and first reply of each conversation, as the serving benchmarks take them."""
     rows: list[Row] = []
     for name, fields in entries:
@@ -149,10 +149,10 @@ def _share_gpt(entries: Sequence[Entry], ledger: Ledger) -> Found:
         f"lengths are estimated, {_CHARACTERS_A_TOKEN} characters a token: ShareGPT holds texts, not tokens",
         "all requests arrive at once: ShareGPT holds no times",
     ]
-    return Found("ShareGPT", rows, notes)
+    return FoundRequests("ShareGPT", rows, notes)
 
 
-def _benchmark(entries: Sequence[Entry], ledger: Ledger) -> Found:
+def _benchmark(entries: Sequence[Entry], ledger: Ledger) -> FoundRequests:
     """The requests of one run; of several runs in a file, one after another, the first is taken."""
     records = [(name, fields) for name, fields in entries if _has(fields, _BENCHMARK)]
     _, fields = records[0]
@@ -169,7 +169,7 @@ def _benchmark(entries: Sequence[Entry], ledger: Ledger) -> Found:
         lengths = (prompts[i] if i < len(prompts) else None, outputs[i] if i < len(outputs) else None)
         rows.extend(make_row(name, number_ns(starts[i], TimeUnit.S) if timed else 0, lengths, ledger))
     notes = [] if timed else ["all requests arrive at once: the record has no start_times"]
-    return Found("serving benchmark", rows, notes)
+    return FoundRequests("serving benchmark", rows, notes)
 
 
 def _no_unit(unit: TimeUnit | None, path: Path, what: str) -> None:

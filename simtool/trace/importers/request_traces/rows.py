@@ -27,7 +27,7 @@ class Row:
 
 
 @dataclass
-class Found:
+class FoundRequests:
     """A format's name, its rows, and what a reader should know of them (a sentence each)."""
 
     format: str

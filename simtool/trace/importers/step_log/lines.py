@@ -40,7 +40,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="h
     details: dict[str, object] = {}
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="step", forbid_unknown_fields=True):
+class LoggedStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="step", forbid_unknown_fields=True):
     """One step of the running batch; lists hold one value a sequence, in the order of the batch.
 
     A prefill step gives request and prompt_tokens only. prefilled: requests whose prompt ended in a decode step.
@@ -85,17 +85,17 @@ class RequestLine(
     output_ids: list[_Count] | None = None
 
 
-Line = Header | Step | RequestLine
+Line = Header | LoggedStep | RequestLine
 _PER_SEQUENCE = ("anchor", "prefix_len", "accepted", "emitted")
 _OPTIONAL = ("slot", "fresh", "confidence", "draft_prob", "draft_tokens")
 
 
-def fault(step: Step, sl: int) -> str | None:
+def fault(step: LoggedStep, sl: int) -> str | None:
     """Return what is wrong with a step line beyond the types of its values, or None."""
     return next(_faults(step, sl), None)
 
 
-def _faults(step: Step, sl: int) -> Iterator[str]:
+def _faults(step: LoggedStep, sl: int) -> Iterator[str]:
     count = len(step.request)
     if step.kind not in ("prefill", "decode"):
         yield f"kind is {step.kind!r}, neither prefill nor decode"
@@ -116,7 +116,7 @@ def _faults(step: Step, sl: int) -> Iterator[str]:
     yield from _faults_of_ops(step)
 
 
-def _faults_of_counts(step: Step, sl: int) -> Iterator[str]:
+def _faults_of_counts(step: LoggedStep, sl: int) -> Iterator[str]:
     for prefix_len, accepted, emitted in zip(step.prefix_len, step.accepted, step.emitted, strict=True):
         if prefix_len > sl:
             yield f"prefix_len is above sl, {sl}"
@@ -129,7 +129,7 @@ def _faults_of_counts(step: Step, sl: int) -> Iterator[str]:
             yield f"{name} does not hold sl values"
 
 
-def _faults_of_ops(step: Step) -> Iterator[str]:
+def _faults_of_ops(step: LoggedStep) -> Iterator[str]:
     for _, start_ns, end_ns, wait_start_ns, wait_end_ns in step.ops:
         wait = (start_ns if wait_start_ns is None else wait_start_ns, end_ns if wait_end_ns is None else wait_end_ns)
         if (wait_start_ns is None) != (wait_end_ns is None) or not start_ns <= wait[0] <= wait[1] <= end_ns:

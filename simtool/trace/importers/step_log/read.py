@@ -14,7 +14,7 @@ import msgspec
 from simtool.errors import TraceError
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.request_traces.text import other_encoding
-from simtool.trace.importers.step_log.lines import VERSION, Header, Line, RequestLine, Step, fault
+from simtool.trace.importers.step_log.lines import VERSION, Header, Line, LoggedStep, RequestLine, fault
 from simtool.trace.importers.step_log.sglang import MARK as SGLANG
 from simtool.trace.importers.step_log.sglang import read_sglang
 
@@ -35,7 +35,7 @@ class StepLog:
 
     path: Path
     header: Header
-    steps: list[Step] = field(default_factory=list)
+    steps: list[LoggedStep] = field(default_factory=list)
     requests: dict[str, dict[str, object]] = field(default_factory=dict)
     ledger: Ledger = field(default_factory=Ledger)
     resumed: int = 0
@@ -137,7 +137,7 @@ def _take_line(line: Line, example: str, log: StepLog) -> None:
     match line:
         case Header():
             _resume(line, log)
-        case Step():
+        case LoggedStep():
             wrong = fault(line, log.header.sl)
             if wrong:
                 log.ledger.reject(f"step: {wrong}", example)

@@ -17,7 +17,7 @@ import msgspec
 
 from simtool.errors import TraceError
 from simtool.trace.importers.ledger import Ledger
-from simtool.trace.importers.step_log.lines import VERSION, Header, Step, fault
+from simtool.trace.importers.step_log.lines import VERSION, Header, LoggedStep, fault
 from simtool.units import NS_PER_MS
 
 _Value = TypeVar("_Value", int, float)
@@ -44,7 +44,7 @@ class _Record(msgspec.Struct, frozen=True):
     reqs: list[_Sequence] | None = None
 
 
-def read_sglang(path: Path, text: bytes, ledger: Ledger) -> tuple[Header, list[Step], list[str]] | None:
+def read_sglang(path: Path, text: bytes, ledger: Ledger) -> tuple[Header, list[LoggedStep], list[str]] | None:
     """Return header, steps and what is to be told, or None where the text holds no such table.
 
     Raises TraceError when its records have no sequences.
@@ -88,7 +88,7 @@ def _records(raw: list[Any], ledger: Ledger) -> Iterator[_Record]:
             ledger.reject(f"record is not as SGLang writes it: {error}", f"record {number}: {str(record)[:80]}")
 
 
-def _steps(records: Sequence[_Record], sl: int, ledger: Ledger) -> Iterator[Step]:
+def _steps(records: Sequence[_Record], sl: int, ledger: Ledger) -> Iterator[LoggedStep]:
     known = [ms for record in records for ms in (record.step_cpu_ms,) if ms is not None]
     usual_ms = statistics.median(known) if known else 0.0
     at_ns = 0
@@ -106,10 +106,10 @@ def _steps(records: Sequence[_Record], sl: int, ledger: Ledger) -> Iterator[Step
         at_ns = end_ns
 
 
-def _step(number: int, span_ns: tuple[int, int], rows: Sequence[_Sequence], sl: int) -> Step:
+def _step(number: int, span_ns: tuple[int, int], rows: Sequence[_Sequence], sl: int) -> LoggedStep:
     offered = [row.verify_len - 1 for row in rows]
     accepted = [min(max(row.acc_len - 1, 0), p) for row, p in zip(rows, offered, strict=True)]
-    return Step(
+    return LoggedStep(
         step=number,
         start_ns=span_ns[0],
         end_ns=span_ns[1],

@@ -10,7 +10,7 @@ import polars as pl
 
 from simtool.step.ops import Lane
 from simtool.trace.frames import make_frame
-from simtool.trace.importers.step_log.lines import Step
+from simtool.trace.importers.step_log.lines import LoggedStep
 from simtool.trace.importers.step_log.outcomes import visited_outcomes
 from simtool.trace.importers.step_log.read import StepLog
 from simtool.trace.importers.step_log.requests import requests_frame
@@ -70,7 +70,7 @@ def _notes(log: StepLog, overlapping: int, mixed: int, substituted: int) -> list
     return notes
 
 
-def _spans(steps: Sequence[Step]) -> tuple[list[tuple[int, int]], int]:
+def _spans(steps: Sequence[LoggedStep]) -> tuple[list[tuple[int, int]], int]:
     """Start and end of each step, none before the end of the one before: an engine may schedule ahead."""
     spans: list[tuple[int, int]] = []
     overlapping, before_ns = 0, steps[0].start_ns
@@ -142,7 +142,7 @@ def _rows(log: StepLog) -> pl.DataFrame:
     return make_frame(TABLES["rows"], columns)
 
 
-def _events(steps: Sequence[Step]) -> pl.DataFrame:
+def _events(steps: Sequence[LoggedStep]) -> pl.DataFrame:
     """The host ops that the log timed, in order of time; nothing of the device."""
     ops = sorted((op[1], op[2], number, *op) for number, step in enumerate(steps) for op in step.ops)
     return make_frame(

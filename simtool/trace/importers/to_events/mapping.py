@@ -23,8 +23,8 @@ from simtool.trace.importers.to_events.clocks import launch_delays
 from simtool.trace.importers.to_events.hosts import Hosts, find_hosts
 from simtool.trace.importers.to_events.lanes import NO_LANES, choose_lanes, overlaps
 from simtool.trace.importers.to_events.naming import name_events, tell_naming, with_ranges
-from simtool.trace.importers.to_events.rules import Rules
-from simtool.trace.importers.to_events.steps import Steps, find_steps, steps_table
+from simtool.trace.importers.to_events.rules import NamingRules
+from simtool.trace.importers.to_events.steps import ProfiledSteps, find_steps, steps_table
 from simtool.trace.schema import TABLES
 
 
@@ -37,7 +37,7 @@ class Choices:
     lanes: Mapping[str, Lane] = field(default_factory=lambda: NO_LANES)
     step_marker: str | None = None
     device: str | None = None
-    rules: Rules | None = None
+    rules: NamingRules | None = None
 
 
 NO_CHOICES = Choices()
@@ -138,7 +138,7 @@ def _tell_threads(hosts: Hosts, works: pl.DataFrame) -> dict[str, dict[str, int]
     return {row.pop("thread"): row for row in counts.iter_rows(named=True)}
 
 
-def _events(calls: pl.DataFrame, works: pl.DataFrame, lanes: Mapping[str, str], steps: Steps) -> pl.DataFrame:
+def _events(calls: pl.DataFrame, works: pl.DataFrame, lanes: Mapping[str, str], steps: ProfiledSteps) -> pl.DataFrame:
     """The events table. Work is of its launch's step where the launch is known, else of the step of its time."""
     host_step = calls.select("flow", step=steps.numbers(calls["start_ns"]))
     several = calls["thread"].n_unique() > 1

@@ -6,12 +6,12 @@ import polars as pl
 
 from simtool.step.ops import CATALOGUE
 from simtool.trace.importers.timeline import CALLS, Timeline
-from simtool.trace.importers.to_events.rules import OTHER, Named, Rules
+from simtool.trace.importers.to_events.rules import OTHER, Named, NamingRules
 
 _SHOWN = 10
 
 
-def with_ranges(timeline: Timeline, rules: Rules | None) -> pl.DataFrame:
+def with_ranges(timeline: Timeline, rules: NamingRules | None) -> pl.DataFrame:
     """Return the calls with `op` (null: no rule) and, as calls of their own, the ranges that a rule names."""
     if rules is None:
         return timeline.calls.with_columns(op=pl.lit(None, pl.String))
@@ -26,7 +26,7 @@ def with_ranges(timeline: Timeline, rules: Rules | None) -> pl.DataFrame:
     return pl.concat([rows.select(*CALLS, "op"), calls.select(*CALLS, "op")])
 
 
-def name_events(events: pl.DataFrame, works: pl.DataFrame, rules: Rules | None) -> pl.DataFrame:
+def name_events(events: pl.DataFrame, works: pl.DataFrame, rules: NamingRules | None) -> pl.DataFrame:
     """Put ops in the place of the profile's own names, which go to `source`. events: has `named`, the op of a call."""
     if rules is None:
         return events.drop("named")
@@ -54,7 +54,7 @@ def _work_of(op: str, lane: str) -> pl.Expr:
     return pl.coalesce(on_lane, pl.col(op).replace_strict(last, default=None, return_dtype=pl.String))
 
 
-def tell_naming(events: pl.DataFrame, rules: Rules | None) -> dict[str, object] | None:
+def tell_naming(events: pl.DataFrame, rules: NamingRules | None) -> dict[str, object] | None:
     """Return how many events each op got, and what stayed without one."""
     if rules is None:
         return None

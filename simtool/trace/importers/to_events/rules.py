@@ -34,7 +34,7 @@ class Named(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rule:
+class NamingRule:
     """Names that `pattern` is found in are the op (of device work: the work) `op`."""
 
     on: Named
@@ -43,11 +43,11 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Rules:
+class NamingRules:
     """The rules of a file, in its order: the first that matches counts. A range named like an op is that op."""
 
     source: str
-    rules: Sequence[Rule]
+    rules: Sequence[NamingRule]
 
     def ops(self, on: Named, names: pl.Series) -> pl.Series:
         """Return the op of each name (a categorical), null where no rule names it."""
@@ -70,7 +70,7 @@ def shipped_rules() -> list[str]:
     return sorted(file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX))
 
 
-def load_rules(name: str) -> Rules:
+def load_rules(name: str) -> NamingRules:
     """Read a rule file: a path, or the name of one that ships. Raises TraceError when it is neither, or not sound."""
     if name in shipped_rules():
         return _parse(resources.files(rule_files).joinpath(name + _SUFFIX).read_text("utf-8"), name)
@@ -87,7 +87,7 @@ def _listed() -> str:
     return ", ".join(shipped_rules())
 
 
-def _parse(text: str, source: str) -> Rules:
+def _parse(text: str, source: str) -> NamingRules:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -97,10 +97,10 @@ def _parse(text: str, source: str) -> Rules:
     rules = table.get("rule")
     if not isinstance(rules, list) or not rules:
         raise TraceError(f"--map {source}: has no [[rule]]; give at least one, with on, match and op")
-    return Rules(source, [_rule(rule, number, source) for number, rule in enumerate(rules, start=1)])
+    return NamingRules(source, [_rule(rule, number, source) for number, rule in enumerate(rules, start=1)])
 
 
-def _rule(rule: object, number: int, source: str) -> Rule:
+def _rule(rule: object, number: int, source: str) -> NamingRule:
     where = f"--map {source}: rule {number}"
     if not isinstance(rule, Mapping) or set(rule) != {"on", "match", "op"}:
         raise TraceError(f"{where}: expected exactly the keys on, match and op")
@@ -114,4 +114,4 @@ def _rule(rule: object, number: int, source: str) -> Rule:
     known = sorted(_WORKS) if on == Named.WORK else list(CATALOGUE)
     if op not in known and op != OTHER:
         raise TraceError(f"{where}: op is {op!r}; expected {OTHER} or one of {', '.join(known)}")
-    return Rule(Named(on), pattern, op)
+    return NamingRule(Named(on), pattern, op)

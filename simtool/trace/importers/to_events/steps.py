@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Steps:
+class ProfiledSteps:
     """The steps in order of time. source: where they come from. decoding: they are steps of a serving engine."""
 
     steps: Sequence[Step]
@@ -71,7 +71,7 @@ def _outside(start_ns: pl.Series, starts: Sequence[int], ends: Sequence[int]) ->
     return sum(place < 0 or time >= ends[place] for place, time in zip(places, start_ns, strict=True))
 
 
-def find_steps(timeline: Timeline, calls: pl.DataFrame, marker: str | None) -> Steps:
+def find_steps(timeline: Timeline, calls: pl.DataFrame, marker: str | None) -> ProfiledSteps:
     """Find the steps. calls: those that are kept, in order of time. marker: the caller's pattern of a step's name.
 
     Raises TraceError when the pattern is none, or matches nothing.
@@ -79,16 +79,20 @@ def find_steps(timeline: Timeline, calls: pl.DataFrame, marker: str | None) -> S
     if marker is not None:
         return _by_marker(timeline, calls, marker)
     if annotated := _annotated(timeline.ranges):
-        return Steps(annotated, "the engine's annotation of its steps", decoding=True)
+        return ProfiledSteps(annotated, "the engine's annotation of its steps", decoding=True)
     if timeline.marks:
         marks = sorted(timeline.marks, key=lambda mark: mark.span_ns)
         steps = [Step(mark.step, *mark.span_ns) for mark in marks]
-        return Steps(steps, "the profiler's step marks", decoding=False)
+        return ProfiledSteps(steps, "the profiler's step marks", decoding=False)
     launched = _graph_launches(calls)
-    return Steps(launched, "graph launches", decoding=True) if len(launched) > 1 else Steps([], "", decoding=False)
+    return (
+        ProfiledSteps(launched, "graph launches", decoding=True)
+        if len(launched) > 1
+        else ProfiledSteps([], "", decoding=False)
+    )
 
 
-def _by_marker(timeline: Timeline, calls: pl.DataFrame, marker: str) -> Steps:
+def _by_marker(timeline: Timeline, calls: pl.DataFrame, marker: str) -> ProfiledSteps:
     try:
         re.compile(marker)
         named = [
@@ -106,7 +110,7 @@ def _by_marker(timeline: Timeline, calls: pl.DataFrame, marker: str) -> Steps:
             f"--step-marker {marker!r} matches no annotation and no host call; annotations are, for example, "
             f"{', '.join(names) or 'none at all'}"
         )
-    return Steps(_numbered(found), f"--step-marker {marker}", decoding=True)
+    return ProfiledSteps(_numbered(found), f"--step-marker {marker}", decoding=True)
 
 
 def _annotated(ranges: pl.DataFrame) -> list[Step]:
@@ -157,7 +161,7 @@ def _said(name: str) -> tuple[str, int | None, int | None]:
     return DECODE, None, None
 
 
-def steps_table(steps: Steps, events: pl.DataFrame) -> dict[str, list[object]] | None:
+def steps_table(steps: ProfiledSteps, events: pl.DataFrame) -> dict[str, list[object]] | None:
     """Return the columns of the `steps` table, or None where the steps are none of a serving engine."""
     if not steps.decoding:
         return None
