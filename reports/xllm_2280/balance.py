@@ -9,7 +9,7 @@ import polars as pl
 from simtool import PLACEMENTS, Profile, replay
 from simtool.profile.scaling import scaled
 from simtool.step.ops import Lane
-from simtool.study.runner import Setting
+from simtool.study.runner import Setting, simulator_of
 
 _LATENCY = 0.1  # of the CPU device's pipe between two processes, which no accelerator has
 
@@ -17,7 +17,7 @@ _LATENCY = 0.1  # of the CPU device's pipe between two processes, which no accel
 def host_over_device(setting: Setting) -> float:
     """Return busy host time over busy device time in the decode steps of lag-overlap, waits left out."""
     scenario = replace(setting, seeds=()).scenarios(PLACEMENTS["lag-overlap"])[0]
-    trace = replay(setting.source, setting.profile, scenario)
+    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting))
     decode = trace.tables["steps"].filter(pl.col("kind") == "decode")["step"]
     events = trace.tables["events"].filter(pl.col("step").is_in(decode.implode()))
     waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)

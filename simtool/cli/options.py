@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from typer._click.globals import get_current_context
@@ -30,6 +30,11 @@ ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an output that
 OutPath = Annotated[Path | None, typer.Option("--out", help="Where to write; default: named after the input.")]
 TimeUnitOption = Annotated[TimeUnit | None, typer.Option(help="What a request trace's numeric timestamps count, where "
                                                          "the file does not say.")]  # fmt: skip
+SimulatorOption = Annotated[
+    Literal["simpy", "compiled"] | None,
+    typer.Option("--simulator", help="simpy: the model to read and trust; compiled: its equal to the ns, for many "
+                 "replays. Default: compiled for studies and --seeds, simpy for a replay or two."),
+]  # fmt: skip
 OtherModelFlag = Annotated[
     bool, typer.Option("--allow-other-model", help="Let costs of other models than the trace's price it.")
 ]

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from simtool.errors import ProfileError
 
 _KEYS = {"intercept_ns", "per_feature_ns", "ranges", "quality", "residuals_ns", "refits"}
-_SLACK = 1.25  # a line may be followed this far past its last observation before it counts as an extrapolation
+#: A line may be followed this far past its last observation before it counts as an extrapolation.
+SLACK = 1.25
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,11 @@ class Cost:
     quality: Quality | None = None
     refits: tuple[Line, ...] = ()
 
+    @cached_property
+    def residual_array(self) -> NDArray[np.int64]:
+        """The residuals as an array; made once, as there are many."""
+        return np.array(self.residuals_ns, np.int64)
+
     def refitted(self, index: int) -> Cost:
         """Return the cost with its line replaced by a refit; itself where it has none."""
         if not self.refits:
@@ -79,7 +89,7 @@ class Cost:
     def outside(self, features: Mapping[str, float]) -> list[str]:
         """Return the features whose value lies well outside what was observed."""
         ranges = self.ranges.items()
-        return [name for name, (low, high) in ranges if not low / _SLACK <= features[name] <= high * _SLACK]
+        return [name for name, (low, high) in ranges if not low / SLACK <= features[name] <= high * SLACK]
 
     def scaled(self, factor: float) -> Cost:
         """Return the cost times a factor, its residuals too."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing import active_children, get_context
 
 import polars as pl
@@ -22,11 +23,13 @@ from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
+from simtool.replay.compiled.kernel import check_compiler, default_simulator
 from simtool.replay.controller_options import ControllerOptions, PredictorChoice
 from simtool.replay.replay import replay
-from simtool.replay.scenario import Scenario
+from simtool.replay.scenario import Scenario, SimulatorChoice
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
+from simtool.study.compiled_figures import CompiledFigures
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
@@ -43,6 +46,7 @@ class Setting:
 
     seeds: of the noise; none: no noise. fit_error: every seed also prices with another refit of the costs, where the
     profile carries refits. stale_loss: see Scenario. controller: what is asked of it instead of the recorded settings.
+    simulator: which one replays; None: the compiled one, or SimPy where that cannot run.
     """
 
     source: Trace
@@ -52,6 +56,7 @@ class Setting:
     fit_error: bool = True
     stale_loss: float = 0.0
     controller: ControllerOptions = field(default_factory=ControllerOptions)
+    simulator: SimulatorChoice | None = None
 
     @property
     def refitted(self) -> bool:
@@ -64,8 +69,11 @@ class Setting:
         base = Scenario(placement, self.concurrency, controller, stale_loss=self.stale_loss)
         return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
 
-    def costs(self, seed: int) -> Profile:
-        """Return what the replay of a seed is priced at; raises UsageError when there are more seeds than refits."""
+    def costs(self, seed: int, refitted: Callable[[int], Profile] | None = None) -> Profile:
+        """Return what the replay of a seed is priced at; raises UsageError when there are more seeds than refits.
+
+        refitted: makes the profile's refits, or remembers them; None: they are made anew.
+        """
         if not self.refitted:
             return self.profile
         if seed >= self.profile.refits:
@@ -73,7 +81,7 @@ class Setting:
                 f"seed {seed}: profile {self.profile.name} holds {self.profile.refits} refits of its costs; expected "
                 "at most as many seeds, or --noise-only"
             )
-        return self.profile.refitted(seed)
+        return (refitted or self.profile.refitted)(seed)
 
 
 @dataclass(frozen=True)
@@ -130,9 +138,9 @@ def controller_of(source: Trace, profile: Profile, predictor: PredictorChoice | 
     return ControllerOptions(predictor).settings(source, profile)
 
 
-def run_cell(source: Trace, profile: Profile, scenario: Scenario) -> Cell:
+def run_cell(source: Trace, profile: Profile, scenario: Scenario, *, simulator: SimulatorChoice = "simpy") -> Cell:
     """Replay one scenario and keep its figures."""
-    replayed = replay(source, profile, scenario)
+    replayed = replay(source, profile, scenario, simulator=simulator)
     return _boil_down(replayed.trace(source.path), scenario, replayed.caveats)
 
 
@@ -141,14 +149,18 @@ def run_cells(
 ) -> list[list[Cell]]:
     """Run placements under settings: for each job its cells, one a seed. The order is the jobs' own.
 
-    processes: how many to use; 1 stays in this one. Raises TraceError or ProfileError like a replay.
+    processes: how many to use with SimPy; 1 stays in this one, and so does the compiled simulator, which is done before
+    another process has started. Raises TraceError or ProfileError like a replay, UsageError where no step decodes.
     """
     counts = [max(len(setting.seeds), 1) for setting, _ in jobs]
-    if processes == 1 or len(jobs) == 1:
-        found = []
-        for done, job in enumerate(jobs, start=1):
-            found.append(_run_job(job))
-            progress(sum(counts[:done]))
+    compiled = all(simulator_of(setting) == "compiled" for setting, _ in jobs)
+    if compiled or processes == 1 or len(jobs) == 1:
+        run = job_runner()
+        found, done = [], 0
+        for job, count in zip(jobs, counts, strict=True):
+            found.append(run(job))
+            done += count
+            progress(done)
         return found
     with _pool(processes) as pool:
         found = []
@@ -188,15 +200,60 @@ def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
     return sum(map(get, cells)) / len(cells)
 
 
+def simulator_of(setting: Setting) -> SimulatorChoice:
+    """Return which simulator replays a setting; raises UsageError when it asks for one that cannot run."""
+    if setting.simulator == "compiled":
+        check_compiler()
+    return setting.simulator or default_simulator()
+
+
+def job_runner() -> Callable[[tuple[Setting, Placement]], list[Cell]]:
+    """Return what runs jobs one after the other, each by its setting's simulator."""
+    compiled = CompiledFigures()
+
+    def run(job: tuple[Setting, Placement]) -> list[Cell]:
+        setting, placement = job
+        if simulator_of(setting) == "simpy":
+            return _run_job(job)
+        refitted = partial(compiled.refitted, setting.profile)
+        return [
+            _compiled_cell(compiled, setting.source, setting.costs(scenario.seed, refitted), scenario)
+            for scenario in setting.scenarios(placement)
+        ]
+
+    return run
+
+
 def _run_job(job: tuple[Setting, Placement]) -> list[Cell]:
     setting, placement = job
     scenarios = setting.scenarios(placement)
     return [run_cell(setting.source, setting.costs(scenario.seed), scenario) for scenario in scenarios]
 
 
+def _compiled_cell(compiled: CompiledFigures, source: Trace, profile: Profile, scenario: Scenario) -> Cell:
+    figures = compiled.figures(source, profile, scenario)
+    if figures is None:
+        return run_cell(source, profile, scenario, simulator="compiled")
+    name = scenario.placement.name
+    return Cell(
+        placement=name,
+        concurrency=scenario.concurrency,
+        seed=None if scenario.noise == "none" else scenario.seed,
+        run=Run(name, figures.tokens, figures.duration_ns, workload="replay", cycles=figures.cycles),
+        full_batch=figures.full_batch,
+        sequence_steps=figures.sequence_steps,
+        offered=figures.offered,
+        accepted=figures.accepted,
+        idle_ns=figures.idle_ns,
+        caveats=figures.caveats,
+    )
+
+
 def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
     rows = trace.table("rows")
     full = full_occupancy(decode_steps(trace.table("steps"), rows))
+    if full.is_empty():
+        raise UsageError(f"{trace.path}: every request emits one token, so no step decodes; record longer outputs")
     mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
     busy = device_busy(trace.table("events")).within(full["start_ns"], full["end_ns"])
     return Cell(

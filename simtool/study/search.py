@@ -16,7 +16,7 @@ from simtool.replay.replay import replay
 from simtool.step.ops import priced_name
 from simtool.step.order_search import legal_orders
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
+from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent, simulator_of
 from simtool.units import format_ns
 
 BASELINE = BUILT_IN["lag-overlap"]
@@ -136,7 +136,9 @@ def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
 
 def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
     scenario = replace(setting, seeds=()).scenarios(placement)[0]
-    trace = replay(setting.source, setting.profile, scenario).trace(setting.source.path)
+    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting)).trace(
+        setting.source.path
+    )
     full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
     events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
     means = mean_by_op(critical_path(full, events, executors_of(trace)))

@@ -11,6 +11,7 @@ from simtool.analysis.confidence import blocks_of
 from simtool.analysis.staleness import Persistence, Staleness, persistence, staleness_by_lag
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
+from simtool.replay.compiled.kernel import default_simulator
 from simtool.replay.controller_options import PredictorChoice
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
@@ -47,7 +48,10 @@ def staleness_study(
     controller = controller_of(source, profile, predictor)
     concurrency = source.manifest.concurrency
     replays = {
-        lag: replay(source, profile, Scenario(placement_at(lag), concurrency, controller)) for lag in sorted({0, *lags})
+        lag: replay(
+            source, profile, Scenario(placement_at(lag), concurrency, controller), simulator=default_simulator()
+        )
+        for lag in sorted({0, *lags})
     }
     traces = {lag: replayed.trace(source.path) for lag, replayed in replays.items()}
     blocks = blocks_of(_visited(source, traces[0]))

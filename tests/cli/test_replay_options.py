@@ -165,3 +165,22 @@ def test_a_controllers_setting_without_effect_or_sense_is_refused(
     assert (status, "--draft-ms has no effect on static" in error) == (2, True)
     status, error = told(capsys, traces / "lag", "--policy", "lag", "--min-gain", "-1")
     assert (status, "--min-gain is -1.0; expected 0 or more" in error) == (2, True)
+
+
+def test_the_manifest_says_which_simulator_it_was(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """SimPy for one replay, the compiled one for several seeds, or what is asked for; their tables are the same."""
+    common = ("replay", str(traces / "lag"), "--policy", "lag", "--noise", "residual", "--force")
+    wanted = {
+        "plain": ((), "simpy"),
+        "asked": (("--simulator", "compiled"), "compiled"),
+        "seeds": (("--seeds", "2"), "compiled"),
+        "seeds-simpy": (("--seeds", "2", "--simulator", "simpy"), "simpy"),
+    }
+    found = {}
+    for name, (options, simulator) in wanted.items():
+        assert run([*common, *options, "--out", str(traces / "out" / name)]) == 0, capsys.readouterr().err
+        found[name] = [open_trace(path) for path in sorted((traces / "out" / name).iterdir())]
+        assert {trace.manifest.details["simulator"] for trace in found[name]} == {simulator}
+    for one, other in (("plain", "asked"), ("seeds", "seeds-simpy")):
+        for left, right in zip(found[one], found[other], strict=True):
+            assert all(left.table(name).equals(right.table(name)) for name in ("steps", "rows", "events", "requests"))

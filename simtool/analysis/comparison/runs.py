@@ -75,10 +75,13 @@ def cycles_of(trace: Trace, full: pl.DataFrame) -> float | None:
     """
     if full.is_empty():
         return None
-    requests = trace.table("requests")
+    return distinct_prompts(trace.table("requests")) / int(full["batch"].to_numpy()[0])
+
+
+def distinct_prompts(requests: pl.DataFrame) -> int:
+    """Return how many prompts requests have; where one is not known, each counts."""
     known = requests["prompt_ids"]
-    prompts = requests.height if known.null_count() else known.n_unique()
-    return prompts / int(full["batch"].to_numpy()[0])
+    return requests.height if known.null_count() else known.n_unique()
 
 
 def series(run: Run, metric: Metric) -> tuple[Counts, Counts]:

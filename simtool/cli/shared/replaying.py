@@ -19,7 +19,7 @@ from simtool.errors import ProfileError
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
     from simtool.replay.caveats import Caveats
-    from simtool.replay.scenario import Scenario
+    from simtool.replay.scenario import Scenario, SimulatorChoice
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
     from simtool.trace.trace import Trace
@@ -65,6 +65,7 @@ class Replays:
     seeds: range
     workload: Workload | None
     lenient: bool
+    simulator: SimulatorChoice
 
     def run(self, outputs: Outputs | None) -> tuple[dict[str, list[TraceLine]], list[str]]:
         """Run all, seed by seed; return each placement's lines, and why others were left out."""
@@ -88,7 +89,7 @@ class Replays:
         """Replay once and keep only its line: many seeds are many traces."""
         from simtool.replay.replay import replay
 
-        replayed = replay(served, self.costs, scenario)
+        replayed = replay(served, self.costs, scenario, simulator=self.simulator)
         details = {**replayed.manifest.details, "command": command_line()}
         replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
         if outputs is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from simtool.errors import UsageError
+from simtool.replay.scenario import SimulatorChoice
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -26,6 +27,11 @@ def numba() -> Any | None:
         return import_module("numba")
     except (ImportError, OSError, SystemError, AttributeError):  # absent, or built for another numpy or LLVM
         return None
+
+
+def default_simulator() -> SimulatorChoice:
+    """Return which simulator runs many replays: the compiled one, or SimPy where that cannot run."""
+    return "simpy" if numba() is None else "compiled"
 
 
 def check_compiler() -> None:

@@ -32,6 +32,7 @@ from simtool.trace.trace import Trace
 Floats = NDArray[np.float64]
 
 _NO_LUCK = np.zeros(0, np.float64)
+_KEPT = 512
 _ServedKey = tuple[OutcomeMode, Arrivals, int | None]
 
 
@@ -44,10 +45,30 @@ class _Planned:
 
 
 @dataclass
+class PriceLists:
+    """Prices at hand: what replays of any source at the same costs share."""
+
+    _known: dict[tuple[int, tuple[Op, ...], int], tuple[Profile, PriceList]] = field(default_factory=dict)
+
+    def get(self, profile: Profile, placement: Placement, kind: int) -> PriceList:
+        """Return the prices of a kind of step, as `price_list`."""
+        key = (id(profile), _ops(placement, kind), kind)
+        if key not in self._known:
+            while len(self._known) >= _KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[key] = (
+                profile,
+                price_list(profile, placement, kind),
+            )  # with the profile, whose identity it needs
+        return self._known[key][1]
+
+
+@dataclass
 class CompiledReplays:
     """Replays of one source. Scenarios and profiles may be any; what they share is worked out once."""
 
     source: Trace
+    prices: PriceLists = field(default_factory=PriceLists)
     _queues: dict[_ServedKey, tuple[RequestQueue, Served]] = field(default_factory=dict)
     _plans: dict[object, _Planned] = field(default_factory=dict)
 
@@ -64,7 +85,7 @@ class CompiledReplays:
         else:
             planned = _plan_open(served, terms, profile, scenario.placement, luck)
         kinds = dict.fromkeys(planned.plan.steps.kind.tolist())
-        prices = {kind: price_list(profile, scenario.placement, kind) for kind in kinds}
+        prices = {kind: self.prices.get(profile, scenario.placement, kind) for kind in kinds}
         _check(planned, served)
         program = make_program(prices, _executors(profile))
         times = _times(planned.plan, program, events=events)

@@ -7,12 +7,13 @@ as `Cost.predict`; the term that grows with what ran just before comes last.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simtool.errors import ProfileError
-from simtool.profile.cost import Cost
+from simtool.profile.cost import SLACK, Cost
 from simtool.replay.caveats import Beyond
 from simtool.replay.prices.step_program import Price, StepProgram
 from simtool.step.cost_features import DECODE_FEATURES, PREFILL_FEATURES
@@ -42,7 +43,7 @@ class PriceList:
         self.intercept = np.array([cost.intercept_ns for cost in costs])
         self.idle_slope = np.array([_idle_slope(cost) for cost in costs])
         self.floor = np.array([-np.inf if price.signed else 0.0 for price in program.prices])
-        self.residuals = np.array([ns for cost in costs for ns in cost.residuals_ns], np.int64)
+        self.residuals = np.concatenate([cost.residual_array for cost in costs])
         self.residual_count = np.array([len(cost.residuals_ns) for cost in costs])
         self.residual_start = np.cumsum(self.residual_count) - self.residual_count
 
@@ -73,11 +74,26 @@ class PriceList:
 
     def outside(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Iterator[Beyond]:
         """Yield what lies well outside its calibrated range, of sizes that were at least low and at most high."""
-        for price in self.program.prices:
-            for ends in (low, high):
-                sizes = dict(zip(self.features, ends.tolist(), strict=True))
-                for feature in price.cost.outside(sizes):
-                    yield Beyond(price.name, feature, sizes[feature], *price.cost.ranges[feature])
+        ranges = self._ranges
+        places = [self.features.index(feature) for _, feature, _, _ in ranges]
+        least, most = (np.array([each[end] for each in ranges]) for end in (2, 3))
+        found: list[tuple[int, int, int, float]] = []
+        for end, sizes in enumerate((low, high)):
+            value = sizes[places] if places else np.zeros(0)
+            there = np.flatnonzero(~((least / SLACK <= value) & (value <= most * SLACK))).tolist()
+            found.extend((ranges[at][0], end, at, float(value[at])) for at in there)
+        for price, _, at, size in sorted(found):
+            _, feature, lowest, highest = ranges[at]
+            yield Beyond(self.program.prices[price].name, feature, size, lowest, highest)
+
+    @cached_property
+    def _ranges(self) -> list[tuple[int, str, float, float]]:
+        """Each price's place, with each of its features and that feature's range."""
+        return [
+            (place, feature, *ends)
+            for place, price in enumerate(self.program.prices)
+            for feature, ends in price.cost.ranges.items()
+        ]
 
     def _terms(self, price: Price) -> list[tuple[int, float]]:
         found = []

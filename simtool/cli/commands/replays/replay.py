@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, TimeUnitOption, VerboseFlag, check_controller
+from simtool.cli.options import (
+    ForceFlag,
+    JsonFlag,
+    OtherModelFlag,
+    SimulatorOption,
+    TimeUnitOption,
+    VerboseFlag,
+    check_controller,
+)
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
 from simtool.cli.shared.replaying import Outputs, Replays, report
@@ -19,7 +27,7 @@ from simtool.units import TimeUnit
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
     from simtool.replay.controller_options import ControllerOptions
-    from simtool.replay.scenario import Arrivals, Scenario
+    from simtool.replay.scenario import Arrivals, Scenario, SimulatorChoice
     from simtool.replay.workload import Workload
     from simtool.step.controller import ControllerSettings
     from simtool.trace.trace import Trace
@@ -63,6 +71,7 @@ def replay(
                                                        "concurrency.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the replayed traces, one each, named after trace, "
                                                   "placement and seed; default: nothing is written.")] = None,
+    simulator: SimulatorOption = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -107,8 +116,15 @@ def replay(
         seeds=chosen,
         workload=workload,
         lenient=_ALL in policy,
+        simulator=_simulator(simulator, chosen),
     )
     report(*replays.run(outputs), json=json, verbose=verbose)
+
+
+def _simulator(asked: SimulatorChoice | None, seeds: range) -> SimulatorChoice:
+    from simtool.replay.compiled.kernel import default_simulator
+
+    return asked or (default_simulator() if len(seeds) > 1 else "simpy")
 
 
 def _seeds(first: int | None, count: int) -> range:

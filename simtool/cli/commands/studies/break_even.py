@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, VerboseFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 from simtool.units import NS_PER_US
@@ -29,6 +30,7 @@ def break_even(
     waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    simulator: SimulatorOption = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -44,7 +46,8 @@ def break_even(
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     from simtool.study.settings import settings_of
 
-    settings = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    asked = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    settings = [replace(setting, simulator=simulator) for setting in asked]
     decisions_ns = [us * NS_PER_US for us in study.numbers(decision_us, 0)]
     if min(decisions_ns) < 0:
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, VerboseFlag, check_output
+from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_output
 from simtool.cli.shared import console, study
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
@@ -38,6 +38,7 @@ def search(
     save: Annotated[Path | None, typer.Option(help="Folder for the best orders as placement files, which record and "
                                                    "replay take as --policy.")] = None,
     jobs: study.Jobs = None,
+    simulator: SimulatorOption = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -52,7 +53,8 @@ def search(
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     from simtool.study.settings import settings_of
 
-    settings = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    asked = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    settings = [replace(setting, simulator=simulator) for setting in asked]
     from simtool.study.search import order_candidates
     from simtool.study.search import search as find
 

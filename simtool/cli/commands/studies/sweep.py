@@ -14,6 +14,7 @@ from simtool.cli.options import (
     ForceFlag,
     JsonFlag,
     OtherModelFlag,
+    SimulatorOption,
     VerboseFlag,
     check_controller,
     check_distinct,
@@ -46,6 +47,7 @@ def sweep(
                                                   "parquet.")] = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    simulator: SimulatorOption = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -77,7 +79,7 @@ def sweep(
     from simtool.study.settings import settings_of
 
     settings = [
-        replace(setting, stale_loss=loss)
+        replace(setting, stale_loss=loss, simulator=simulator)
         for source, costs in opened
         for setting in settings_of(
             source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor

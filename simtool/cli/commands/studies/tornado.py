@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, VerboseFlag, check_controller, check_output
+from simtool.cli.options import (
+    ForceFlag,
+    JsonFlag,
+    OtherModelFlag,
+    SimulatorOption,
+    VerboseFlag,
+    check_controller,
+    check_output,
+)
 from simtool.cli.shared import console, study
 
 if TYPE_CHECKING:
@@ -24,6 +33,7 @@ def tornado(
     waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    simulator: SimulatorOption = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
@@ -46,7 +56,7 @@ def tornado(
     from simtool.study.sensitivity import sensitivity as run
 
     with console.progress("what if", total=count_jobs(placement)) as done:
-        found = run(setting, placement, processes=study.processes(jobs), progress=done)
+        found = run(replace(setting, simulator=simulator), placement, processes=study.processes(jobs), progress=done)
     if figure is not None:
         from simtool.report.figures.figure_file import save_figure
         from simtool.report.figures.sensitivity import draw_sensitivity
