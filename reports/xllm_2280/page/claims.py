@@ -123,8 +123,8 @@ class _Told:
     def __str__(self) -> str:
         untold = self.settings - self.longer - self.shorter
         return (
-            f"longer in {self.longer} of {self.settings} settings, shorter in {self.shorter}, not told from zero in "
-            f"{untold}"
+            f"longer in {self.longer} of {self.settings} settings, shorter in {self.shorter}, not "
+            f"significantly different from zero in {untold}"
         )
 
 

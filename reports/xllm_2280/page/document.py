@@ -102,7 +102,7 @@ def _rebinding(answers: Sequence[TraceAnswers]) -> list[tuple[str, str, str]]:
 _TITLE = "# Answers to the pull request's questions"
 _SHORT_HEAD = (
     "## In short\n\nAll **modeled**, none of it measured; brackets hold 95 % intervals, and where one spans zero the "
-    "difference is *not told from zero*, which is not the same as none."
+    "difference is *not significantly different from zero*, which is not the same as none."
 )
 _BLANK = "\n\n"
 _SHORT = ("winners", "(a) hoisting the decision", "(b) a serial fill", "(c) hiding the build")

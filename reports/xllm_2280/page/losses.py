@@ -52,7 +52,7 @@ def _verdict(answers: Sequence[TraceAnswers]) -> str:
         ahead = sum(point.lead.resolved and point.lead.ratio > 1 for point in points)
         behind = sum(point.lead.resolved and point.lead.ratio < 1 for point in points)
         untold = len(points) - ahead - behind
-        parts.append(f"{points[0].stale_loss:.0%} taken: ahead {ahead}, behind {behind}, not told {untold}")
+        parts.append(f"{points[0].stale_loss:.0%} taken: ahead {ahead}, behind {behind}, a tie {untold}")
     return (
         f"Where the best lag placement leads the better of this-step and static, of {len(axes)} settings: "
         f"{'; '.join(parts)}."

@@ -49,7 +49,7 @@ def headline(answers: Sequence[TraceAnswers]) -> str:
 
 def _in_words(region: Region) -> str:
     lead = f"{percent(region.lead)} over {region.runner_up}"
-    verdict = f"{region.winner} not told from {region.runner_up}" if region.tied else f"{region.winner}, {lead}"
+    verdict = f"a tie of {region.winner} and {region.runner_up}" if region.tied else f"{region.winner}, {lead}"
     return f"{region.profile} (SL {region.sl}) {verdict}"
 
 

@@ -91,8 +91,8 @@ def tell_why_not_steady(line: TraceLine) -> None:
     found = line.summary
     if not found.full:
         console.note(
-            f"{line.facts['bundle']}, {line.facts['placement']}: no steady tok/s, for at most {found.full_batch} of "
-            f"{found.slots} slots were ever busy at once"
+            f"{line.facts['bundle']}, {line.facts['placement']}: no steady tok/s, the peak batch was "
+            f"{found.full_batch} of {found.slots} slots"
         )
 
 

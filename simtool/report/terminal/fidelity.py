@@ -6,8 +6,10 @@ from simtool.analysis.comparison.headline import Metric
 from simtool.analysis.comparison.noise import MAX_FOREIGN_SHARE, ForeignLoad
 from simtool.analysis.fidelity.fidelity import Fidelity, Judged, JudgedPair
 from simtool.report.terminal.tables import TextTable, table
-from simtool.stats.interval import LEVEL_TEXT
+from simtool.stats.interval import LEVEL_TEXT, Interval
 from simtool.units import format_ns
+
+_INSIDE, _OUTSIDE = "\N{CHECK MARK}", "\N{BALLOT X}"
 
 
 def tables(fidelity: Fidelity) -> list[TextTable]:
@@ -15,23 +17,14 @@ def tables(fidelity: Fidelity) -> list[TextTable]:
     if not fidelity.judged:
         return []
     arms = table(
-        f"replayed beside live ({fidelity.repetitions} interleaved live repetitions per placement)",
-        ("placement", "measure", "replayed", "live", "live 95 % interval", "error", "lies"),
+        f"replayed beside live ({fidelity.repetitions} interleaved live runs each; {_INSIDE}: inside their interval)",
+        ("placement", "measure", "replayed", "live", "95 % interval", "error"),
         [_arm_row(each) for each in fidelity.judged],
         numbers_from=2,
     )
     pairs = table(
-        "throughput of one placement over another (95 % intervals)",
-        (
-            "placement",
-            "over",
-            "replayed",
-            "its 95 % interval",
-            "live",
-            "its 95 % interval",
-            "replay in live's",
-            "live in replay's",
-        ),
+        f"throughput of one over another, {LEVEL_TEXT} intervals (holds: whose interval holds the other's figure)",
+        ("placement", "over", "replayed", "live", "holds"),
         [_pair_row(each) for each in fidelity.pairs],
         numbers_from=2,
     )
@@ -80,22 +73,39 @@ def describe(fidelity: Fidelity) -> list[str]:
 
 def _arm_row(each: Judged) -> tuple[str, ...]:
     error = "-" if each.error is None else f"{each.error:+.1%}"
-    interval = each.live.text(lambda value: _value(value, each.unit))
+    interval = _span(each)
     values = (_value(each.predicted, each.unit), _value(each.live.mean, each.unit))
-    return each.arm, each.measure, *values, interval, error, "inside" if each.inside else "outside"
+    return each.arm, each.measure, *values, interval, f"{error} {_INSIDE if each.inside else _OUTSIDE}"
 
 
 def _pair_row(each: JudgedPair) -> tuple[str, ...]:
     return (
         each.other,
         each.baseline,
-        _change(each.replayed.mean),
-        each.replayed.text(_change),
-        _change(each.live.mean),
-        each.live.text(_change),
-        "yes" if each.inside else "no",
-        "yes" if each.foreseen else "no",
+        _with_interval(each.replayed),
+        _with_interval(each.live),
+        _whose(each),
     )
+
+
+def _span(each: Judged) -> str:
+    """The interval, its unit once where both ends have the same."""
+    text = each.live.text(lambda value: _value(value, each.unit))
+    low, _, high = text.partition(" to ")
+    unit = high.rpartition(" ")[2]
+    return f"{low.removesuffix(f' {unit}')} to {high}" if each.unit == "ns" and low.endswith(f" {unit}") else text
+
+
+def _with_interval(found: Interval) -> str:
+    """A change with its interval, the percent sign once."""
+    ends = "" if found.bounds is None else f" ({found.text(lambda end: f'{(end - 1) * 100:+.1f}')})"
+    return _change(found.mean) + ends
+
+
+def _whose(each: JudgedPair) -> str:
+    """Whose interval holds the other's figure."""
+    held = {(True, True): "both", (True, False): "live's", (False, True): "replay's"}
+    return held.get((each.inside, each.foreseen), "neither")
 
 
 def _busy_with_others(load: ForeignLoad) -> str:
