@@ -36,12 +36,12 @@ class StepTimes:
 class ReplayRecorder:
     """Collects steps and hands them to the sink, some thousands at a time.
 
-    programs: the kinds of step so far, in the order of their first. admitted_ns, first_token_ns, finished_ns, slot:
+    programs: where the kinds of step go, in the order of their first. admitted_ns, first_token_ns, finished_ns, slot:
     by the requests' index; all are set when the replay ends.
     """
 
-    def __init__(self, requests: int, sink: Sink) -> None:
-        self.programs: list[StepProgram] = []
+    def __init__(self, requests: int, programs: list[StepProgram], sink: Sink) -> None:
+        self.programs = programs
         self.admitted_ns, self.first_token_ns, self.finished_ns, self.slot = np.zeros((4, requests), np.int64)
         self._sink = sink
         self._index: dict[int, int] = {}  # a program's identity -> its place

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache, told_kv_cache
 from simtool.replay.caveats import Beyond, Caveats, Visits
-from simtool.replay.columns import Framer, Stretch
+from simtool.replay.columns import Framer
 from simtool.replay.prices.cost_sampler import CostSampler
 from simtool.replay.prices.step_program import StepProgram
 from simtool.replay.recorder import ReplayRecorder
@@ -25,7 +25,8 @@ from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlanner
 from simtool.step.placement import without_sync
 from simtool.trace.manifest import Manifest
-from simtool.trace.trace import Trace, write_trace
+from simtool.trace.stretches import StretchWriter
+from simtool.trace.trace import Trace, open_trace, write_trace
 from simtool.version import __version__
 
 #: What a replay tells on of its source: how requests and outcomes were drawn.
@@ -58,9 +59,8 @@ def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: Si
     UsageError where the compiled simulator cannot run.
     """
     profile, scenario = as_run(profile, scenario)
-    run = _simulate(source, profile, scenario) if simulator == "simpy" else _compiled(source, profile, scenario)
-    framer = Framer(scenario.placement.name, run.programs, run.queue.outcomes)
-    frames = [framer.frames(stretch) for stretch in run.stretches]
+    frames: list[Mapping[str, pl.DataFrame]] = []
+    run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, frames.append)
     tables = {
         "requests": _with_times(run),
         "outcomes": source.table("outcomes"),
@@ -68,6 +68,20 @@ def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: Si
     }
     caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
     return Replay(_manifest(source, profile, scenario, run.visits, caveats, simulator), tables, caveats)
+
+
+def replay_to(path: Path | str, source: Trace, profile: Profile, scenario: Scenario, *, force: bool = False) -> Trace:
+    """Replay by SimPy into a trace on disk, some thousand steps at a time: for replays that are larger than memory.
+
+    The trace is that of `replay(...).save(path)`, and appears whole or not at all. Raises as both do.
+    """
+    profile, scenario = as_run(profile, scenario)
+    with StretchWriter(Path(path), source.manifest, force=force) as writer:
+        run = _simulate(source, profile, scenario, writer.add)
+        caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
+        manifest = _manifest(source, profile, scenario, run.visits, caveats, "simpy")
+        writer.finish(manifest, {"requests": _with_times(run), "outcomes": source.table("outcomes")})
+    return open_trace(path)
 
 
 def as_run(profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
@@ -81,8 +95,6 @@ class _Run:
     """What either simulator leaves behind. Times in ns, by the queue's requests."""
 
     queue: RequestQueue
-    programs: Sequence[StepProgram]
-    stretches: Sequence[Stretch]
     visits: Visits
     extrapolated: tuple[Beyond, ...]
     admitted_ns: NDArray[np.int64]
@@ -91,7 +103,11 @@ class _Run:
     slot: NDArray[np.int64]
 
 
-def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
+#: Takes the next rows of steps, rows and events.
+_Keep = Callable[[Mapping[str, pl.DataFrame]], None]
+
+
+def _simulate(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) -> _Run:
     queue = queue_requests(source, scenario)
     costs = CostSampler(profile, scenario.noise, scenario.seed)
     planner = StepPlanner(
@@ -100,13 +116,12 @@ def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
         Block(source.manifest.sl, source.manifest.block_width, profile.graphs),
         scenario,
     )
-    stretches: list[Stretch] = []
-    recorder = ReplayRecorder(len(queue.requests), stretches.append)
+    programs: list[StepProgram] = []
+    framer = Framer(scenario.placement.name, programs, queue.outcomes)
+    recorder = ReplayRecorder(len(queue.requests), programs, lambda stretch: keep(framer.frames(stretch)))
     Simulator(planner, costs, recorder).run()
     return _Run(
         queue=queue,
-        programs=recorder.programs,
-        stretches=stretches,
         visits=Visits(planner.looked_up, planner.substituted),
         extrapolated=costs.extrapolated,
         admitted_ns=recorder.admitted_ns,
@@ -116,16 +131,15 @@ def _simulate(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
     )
 
 
-def _compiled(source: Trace, profile: Profile, scenario: Scenario) -> _Run:
+def _compiled(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) -> _Run:
     from simtool.replay.compiled.kernel import check_compiler  # noqa: PLC0415  # the compiler takes its time to import
     from simtool.replay.compiled.replays import CompiledReplays  # noqa: PLC0415
 
     check_compiler()
     run = CompiledReplays(source).run(profile, scenario, events=True)
+    keep(Framer(scenario.placement.name, run.programs, run.queue.outcomes).frames(run.stretch()))
     return _Run(
         queue=run.queue,
-        programs=run.programs,
-        stretches=[run.stretch()],
         visits=Visits(run.looked_up, run.substituted),
         extrapolated=run.extrapolated,
         admitted_ns=run.admitted_ns,

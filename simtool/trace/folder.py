@@ -101,6 +101,18 @@ def write_part(path: Path, number: int, frames: Mapping[str, pl.DataFrame]) -> N
     os.replace(temporary, path / _PARTS / f"{number:06d}")
 
 
+def join_parts(path: Path, table: str) -> TableFacts:
+    """Make one file of a table's parts, whose rows are in order already, a few at a time; it appears whole."""
+    temporary = path / _PARTS / f".{table}.{secrets.token_hex(8)}.tmp"
+    parts = pl.scan_parquet(table_files(path, table))
+    parts.sink_parquet(temporary, compression="zstd", maintain_order=True)
+    facts = TableFacts(pl.scan_parquet(temporary).select(pl.len()).collect().item(), file_hash(temporary))
+    with temporary.open("rb") as written:
+        os.fsync(written.fileno())
+    os.replace(temporary, path / f"{table}.parquet")
+    return facts
+
+
 def drop_parts(path: Path) -> None:
     """Remove the parts, once their tables are merged."""
     shutil.rmtree(path / _PARTS, ignore_errors=True)
