@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from simtool.errors import ProfileError
 
 _KEYS = {"intercept_ns", "per_feature_ns", "ranges", "quality", "residuals_ns", "refits"}
+#: Eleven days: no piece of a step takes as long, and thousands of them still count in 64 bits of ns.
+MOST_NS = 1e15
 #: A line may be followed this far past its last observation before it counts as an extrapolation.
 SLACK = 1.25
 
@@ -147,7 +149,7 @@ class Cost:
         if {"refits", *table} != _KEYS:
             raise ProfileError(f"{source}: has keys {', '.join(sorted(table))}; calibrate it anew")
         try:
-            return cls(
+            cost = cls(
                 float(table["intercept_ns"]),
                 {str(name): float(slope) for name, slope in table["per_feature_ns"].items()},
                 tuple(int(residual) for residual in table["residuals_ns"]),
@@ -155,8 +157,28 @@ class Cost:
                 Quality(**table["quality"]) if table["quality"] else None,
                 _refits_from_dict(table.get("refits") or {"intercept_ns": [], "per_feature_ns": {}}),
             )
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
+        except (TypeError, KeyError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise ProfileError(f"{source}: is not a cost ({error}); calibrate it anew") from error
+        for name, value in cost.numbers():
+            if not abs(value) <= MOST_NS:
+                raise ProfileError(f"{source}: {name} is {value:g}; expected at most {MOST_NS:g} either way, in ns")
+        return cost
+
+    def numbers(self) -> Iterator[tuple[str, float]]:
+        """Yield every number of the cost that times are computed from, with its name."""
+        yield "intercept_ns", self.intercept_ns
+        yield from ((f"per_feature_ns.{name}", slope) for name, slope in self.per_feature_ns.items())
+        yield from (("a residual", residual) for residual in self.residuals_ns)
+        for name, ends in self.ranges.items():
+            yield from ((f"ranges.{name}", end) for end in ends)
+        for line in self.refits:
+            yield "intercept_ns of a refit", line.intercept_ns
+            yield from ((f"per_feature_ns.{name} of a refit", slope) for name, slope in line.per_feature_ns.items())
+
+    def least_ns(self) -> float:
+        """Return the least that the line gives at the sizes it was fitted on."""
+        ends = ((slope, self.ranges.get(name, (0.0, 0.0))) for name, slope in self.per_feature_ns.items())
+        return self.intercept_ns + sum(min(slope * low, slope * high) for slope, (low, high) in ends)
 
 
 def _refits_to_dict(refits: Sequence[Line]) -> dict[str, object]:

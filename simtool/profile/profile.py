@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from simtool.errors import ProfileError
+from simtool.errors import ProfileError, UsageError
+from simtool.files.names import why_no_name
+from simtool.files.reading import quoted
 from simtool.profile.cost import Cost
 from simtool.profile.models import Models
 from simtool.step.controller import LinearPredictor
@@ -22,6 +24,7 @@ from simtool.step.placement import Placement
 SCHEMA_VERSION = 1
 #: Keys that profiles written before them lack.
 _LATER = ("graphs", "models", "pinned")
+_ROUNDING_NS = 1.0
 _DEVICE_LANES = tuple(lane.value for lane in Lane if lane is not Lane.HOST)
 
 
@@ -166,6 +169,13 @@ class Profile:
             odd = sorted({*_LATER, *table} ^ names)[0]
             raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
         predictor = table["predictor"]
+        for name in ("name", "device", "device_name"):
+            if not isinstance(table[name], str):
+                raise ProfileError(f"{source}: {name} is {quoted(table[name])}; expected a text")
+        if reason := why_no_name(table["name"]):
+            raise ProfileError(
+                f"{source}: name {quoted(table['name'])} {reason}, and files are named after it; rename it"
+            )
         try:
             return cls(
                 name=table["name"],
@@ -174,13 +184,15 @@ class Profile:
                 executors=dict(table["executors"]),
                 prefill=_steps_from_dict(table["prefill"], f"{source}: prefill"),
                 decode=_steps_from_dict(table["decode"], f"{source}: decode"),
-                loop_gap=Cost.from_dict(table["loop_gap"], f"{source}: loop_gap"),
+                loop_gap=_time(table["loop_gap"], f"{source}: loop_gap"),
                 predictor=LinearPredictor(**predictor) if predictor else None,
                 provenance=Provenance.from_dict(table["provenance"]),
                 graphs=GraphBuckets.from_dict(table.get("graphs")),
                 models={str(role): dict(model) for role, model in table.get("models", {}).items()},
                 pinned=tuple(str(name) for name in table.get("pinned", ())),
             )
+        except UsageError as error:  # of the predictor or the graphs
+            raise ProfileError(f"{source}: {error}") from error
         except (TypeError, KeyError, AttributeError, ValueError) as error:
             raise ProfileError(f"{source}: is not a profile ({error}); calibrate it anew") from error
 
@@ -226,13 +238,21 @@ def _steps_to_dict(costs: StepCosts) -> dict[str, object]:
     }
 
 
+def _time(table: object, source: str) -> Cost:
+    """A cost that is a time, not a distance between two: it is never below 0 at the sizes it was fitted on."""
+    cost = Cost.from_dict(table, source)
+    if cost.least_ns() < -_ROUNDING_NS:
+        raise ProfileError(f"{source}: comes to {cost.least_ns():g} ns; a time is 0 or more")
+    return cost
+
+
 def _steps_from_dict(table: Mapping[str, Any], source: str) -> StepCosts:
     def optional(cost: object, what: str) -> Cost | None:
-        return None if cost is None else Cost.from_dict(cost, what)
+        return None if cost is None else _time(cost, what)
 
     host = {
         name: HostCost(
-            Cost.from_dict(op["pre"], f"{source}.{name}.pre"),
+            _time(op["pre"], f"{source}.{name}.pre"),
             optional(op["post"], f"{source}.{name}.post"),
             optional(op["wake"], f"{source}.{name}.wake"),
             {work: Cost.from_dict(cost, f"{source}.{name}.{work}") for work, cost in op["launches"].items()},
@@ -241,7 +261,7 @@ def _steps_from_dict(table: Mapping[str, Any], source: str) -> StepCosts:
     }
     device = {
         name: WorkCost(
-            Cost.from_dict(work["duration"], f"{source}.{name}.duration"),
+            _time(work["duration"], f"{source}.{name}.duration"),
             Cost.from_dict(work["queue"], f"{source}.{name}.queue"),
         )
         for name, work in table["device"].items()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from simtool.errors import UsageError, did_you_mean
+from simtool.files.reading import quoted
 from simtool.profile.absorbed import with_op
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
@@ -20,7 +21,9 @@ from simtool.units import NS_PER_MS, NS_PER_S, NS_PER_US, format_ns
 
 _UNITS = {"ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S}
 _UNSYNC = "unsync"
-_NUMBER = r"(\d+(?:\.\d*)?|\.\d+)"
+_MOST_FACTOR = 1e6
+_MOST_TIME_NS = 1_000 * NS_PER_S
+_NUMBER = r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
 _FACTOR = re.compile(rf"x{_NUMBER}")
 _TIME = re.compile(rf"([+-]?){_NUMBER}(ns|us|ms|s)")
 
@@ -124,12 +127,16 @@ def _parse(text: str, value: str) -> tuple[_Change, _Change]:
     """The change of the op's first part, and that of the part after its wait."""
     if factor := _FACTOR.fullmatch(value):
         by = float(factor.group(1))
+        if by > _MOST_FACTOR:
+            raise UsageError(f"{quoted(text)}: expected a factor of at most {_MOST_FACTOR:g}")
         return (lambda cost: cost.scaled(by)), (lambda cost: cost.scaled(by))
     match = _TIME.fullmatch("0ns" if value == "0" else value)
     if match is None:
         raise UsageError(f"{text!r}: {value!r} is no cost; expected 0, a time such as 300us, +200us, or a factor x0.5")
     sign, number, unit = match.groups()
     time_ns = float(number) * _UNITS[unit]
+    if time_ns > _MOST_TIME_NS:
+        raise UsageError(f"{quoted(text)}: expected a time of at most {format_ns(_MOST_TIME_NS)}")
     if sign:
         return (lambda cost: cost.shifted(-time_ns if sign == "-" else time_ns)), (lambda cost: cost)
     return (lambda _: Cost(time_ns)), (lambda _: Cost(0.0))

@@ -8,11 +8,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from simtool.errors import TraceError, UsageError
+from simtool.files.reading import quoted
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import Placement
 from simtool.trace.manifest import Manifest
 from simtool.units import NS_PER_S
 
+#: Requests per second: from one in twenty minutes to one a nanosecond; the times of a million fit 64 bits of ns.
+_LEAST_RATE, _MOST_RATE = 0.001, 1e9
+_MOST_CONCURRENCY = 65_536
 ArrivalKind = Literal["closed", "trace", "poisson"]
 OutcomeMode = Literal["strict", "resample"]
 NoiseMode = Literal["none", "residual"]
@@ -36,8 +40,11 @@ class Arrivals:
             raise UsageError("arrivals poisson without a rate; expected poisson:RATE, in requests per second")
         if self.kind == "closed" and self.rate_per_s is not None:
             raise UsageError(f"arrivals closed with a rate of {self.rate_per_s}; a closed loop has none, leave it out")
-        if self.rate_per_s is not None and not 0 < self.rate_per_s < float("inf"):
-            raise UsageError(f"arrival rate is {self.rate_per_s} per second; expected more than 0")
+        if self.rate_per_s is not None and not _LEAST_RATE <= self.rate_per_s <= _MOST_RATE:
+            raise UsageError(
+                f"arrival rate is {self.rate_per_s:g} per second; expected more than 0: {_LEAST_RATE:g} to "
+                f"{_MOST_RATE:g}"
+            )
 
     def times_ns(self, recorded_ns: Sequence[int], seed: int) -> list[int]:
         """Return the arrival of each request, in queue order, on a clock that starts at 0.
@@ -89,8 +96,8 @@ class Scenario:
     stale_loss: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.concurrency < 1:
-            raise UsageError(f"concurrency is {self.concurrency}; expected 1 or more")
+        if not 1 <= self.concurrency <= _MOST_CONCURRENCY:
+            raise UsageError(f"concurrency is {self.concurrency}; expected 1 or more, and at most {_MOST_CONCURRENCY}")
         if self.kv_blocks is not None and self.kv_blocks < 1:
             raise UsageError(f"KV cache of {self.kv_blocks} blocks; expected 1 or more")
         if not 0 <= self.stale_loss <= 1:
@@ -127,8 +134,10 @@ def recorded_controller(manifest: Manifest) -> ControllerSettings:
     try:
         fitted = LinearPredictor(**predictor) if isinstance(predictor, dict) else None
         return ControllerSettings(fitted, **table)  # type: ignore[arg-type]  # unknown names are caught below
-    except TypeError as error:
-        raise TraceError(f"manifest: controller is {manifest.controller!r}; it cannot be read ({error})") from error
+    except (TypeError, UsageError) as error:
+        raise TraceError(
+            f"manifest: controller is {quoted(manifest.controller)}; it cannot be read ({error})"
+        ) from error
 
 
 def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:

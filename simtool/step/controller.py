@@ -13,10 +13,22 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simtool.errors import UsageError
+from simtool.files.reading import quoted
+
 #: What a draft or a verify lasts at least, so that no score is infinite.
 MIN_MS = 1e-6
 #: Far above rounding: what is worse by this share is worse in any order of the sums.
 SLACK = 1e-9
+
+
+#: What a predictor's terms (a quarter of an hour) and a gain (any, that is how never to prune is asked for) may be.
+_MOST_MS, _MOST_GAIN = 1e6, 1e12
+
+
+def _check_range(name: str, value: object, most: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
+        raise UsageError(f"{name} is {quoted(value)}; expected a number from 0 to {most:g}")
 
 
 class ValidateTimePredictor(Protocol):
@@ -38,6 +50,10 @@ class LinearPredictor:
     query_token_ms: float
     query_prefix_ms: float
 
+    def __post_init__(self) -> None:
+        for name in ("intercept_ms", "query_token_ms", "query_prefix_ms"):
+            _check_range(f"predictor.{name}", getattr(self, name), _MOST_MS)
+
 
 @dataclass(frozen=True)
 class ControllerSettings:
@@ -46,6 +62,10 @@ class ControllerSettings:
     predictor: LinearPredictor | None = None
     draft_ms: float = 0.0
     min_gain: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_range("draft_ms", self.draft_ms, _MOST_MS)
+        _check_range("min_gain", self.min_gain, _MOST_GAIN)
 
 
 def prefix_lengths(

@@ -9,6 +9,10 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from simtool.errors import UsageError
+from simtool.files.reading import quoted
+
+_MOST_BUCKETS = 4096
 _SMALL = (1, 2, 4)
 _STEPS = ((8, 256), (16, 1 << 20))
 
@@ -37,8 +41,15 @@ class GraphBuckets:
         """Read what `to_dict` wrote; anything else (a trace that tells of no graphs) is no graphs."""
         if not isinstance(table, dict):
             return cls()
-        draft, target = (tuple(map(int, table.get(name, ()))) for name in ("draft", "target"))
+        draft, target = (_sizes(name, table.get(name, [])) for name in ("draft", "target"))
         return cls(draft, target, bool(table.get("rebinds")))
+
+
+def _sizes(name: str, values: object) -> tuple[int, ...]:
+    ascending = isinstance(values, list) and all(type(value) is int and value > 0 for value in values)
+    if not isinstance(values, list) or not ascending or values != sorted(values) or len(values) > _MOST_BUCKETS:
+        raise UsageError(f"graphs.{name} is {quoted(values)}; expected ascending sizes, whole numbers above 0")
+    return tuple(values)
 
 
 def pick_bucket(buckets: Sequence[int], size: int) -> int | None:

@@ -6,13 +6,14 @@ and what is simulated cannot drift apart. An order that breaks a data dependency
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
 from simtool.errors import PlacementError, did_you_mean
+from simtool.files.names import why_no_name
+from simtool.files.reading import UnreadableError, quoted, read_toml_table
 from simtool.files.writing import expanded
 from simtool.step.legality import REBINDS, check
 from simtool.step.ops import CATALOGUE, Op
@@ -20,6 +21,10 @@ from simtool.step.slot import NOTHING, Slot
 
 _KEYS = ("name", "order", "lag_steps", "sync")
 _REBINDS_SUFFIX = "+rebind"
+
+
+#: Several times as many as there are ops.
+_MOST_SLOTS = 256
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,15 @@ class Placement:
     lag_steps: int | None
 
     def __post_init__(self) -> None:
+        # a name may say whose it is, as in xllm-2280/lag; no path is made of it but through file_stem
+        parts = self.name.split("/")
+        reason = next(filter(None, map(why_no_name, parts)), None if len(parts) <= 2 else "holds path separators")
+        if reason:
+            raise PlacementError(
+                f"placement name {quoted(self.name)} {reason}, and traces are named after it; choose another name"
+            )
+        if len(self.order) > _MOST_SLOTS:
+            raise PlacementError(f"{self.name}: {len(self.order)} slots; expected at most {_MOST_SLOTS}")
         check(self)
 
     @property
@@ -128,11 +142,11 @@ def load_placement(path: Path) -> Placement:
     Raises PlacementError when it cannot be read, or calls another order, lag or sync by a built-in's name.
     """
     try:
-        table = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise PlacementError(f"{path}: cannot be read ({error.strerror}); give a placement file in TOML") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise PlacementError(f"{path}: not TOML ({error}); expected {', '.join(_KEYS)}") from error
+        table = read_toml_table(path)
+    except UnreadableError as error:
+        raise PlacementError(
+            f"{path}: {error}; expected a placement file: name, order and lag_steps in TOML"
+        ) from error
     placement = placement_from_dict({"name": path.stem, **table}, source=str(path))
     meant = _built_in(placement.name)
     if meant is not None and (placement.order, placement.lag_steps) != (meant.order, meant.lag_steps):
@@ -152,12 +166,12 @@ def placement_from_dict(table: Mapping[str, object], source: str = "placement") 
         raise PlacementError(f"{source}: unknown key {unknown[0]!r}; expected {', '.join(_KEYS)}")
     name, order, lag_steps, sync = table.get("name"), table.get("order"), table.get("lag_steps"), table.get("sync", [])
     if not isinstance(name, str) or not name:
-        raise PlacementError(f"{source}: name is {name!r}; expected a text")
+        raise PlacementError(f"{source}: name is {quoted(name)}; expected a text")
     texts = order.split() if isinstance(order, str) else order
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):
-        raise PlacementError(f"{source}: order is {order!r}; expected a list of op names")
+        raise PlacementError(f"{source}: order is {quoted(order)}; expected a list of op names")
     if lag_steps is not None and (not isinstance(lag_steps, int) or isinstance(lag_steps, bool)):
-        raise PlacementError(f"{source}: lag_steps is {lag_steps!r}; expected a whole number, or leave it out")
+        raise PlacementError(f"{source}: lag_steps is {quoted(lag_steps)}; expected a whole number, or leave it out")
     if not isinstance(sync, list) or not all(isinstance(text, str) for text in sync):
         raise PlacementError(f"{source}: sync is {sync!r}; expected a list of op names")
     return parse_placement(name, texts, lag_steps, sync)

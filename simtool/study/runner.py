@@ -21,6 +21,7 @@ from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.comparison.runs import Run, cycles_of
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
+from simtool.lifetimes import end_with_parent
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import check_compiler, default_simulator
@@ -174,7 +175,7 @@ def run_cells(
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     """Processes to compute with. Left by an exception, an interrupt too, they end at once, whatever they have to do."""
     others = set(active_children())
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         try:
             yield pool
         except BaseException:

@@ -146,7 +146,7 @@ def judge_arms(
     noisy: dict[str, list[Trace]] = {}
     with console.progress("replaying", total=len(placements)) as done:
         for placement in placements:
-            path = out / "replayed" / placement.name
+            path = out / "replayed" / placement.file_stem
             scenario = Scenario(placement, concurrency, controller)
             replayed[placement.name] = replay(recorded, profile, scenario).save(path, force=True)
             noisy[placement.name] = [

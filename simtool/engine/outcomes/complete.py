@@ -11,7 +11,9 @@ from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.models.identity import identity
 from simtool.engine.models.shipped import SHIPPED
 from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
-from simtool.errors import UsageError
+from simtool.engine.runner.spec import DTYPES
+from simtool.errors import TraceError, UsageError
+from simtool.files.reading import quoted
 from simtool.progress import Say, ShowProgress, unsaid, unshown
 from simtool.trace.checks.sound import open_sound
 from simtool.trace.outcome_coverage import OutcomeCoverage, add_outcomes, requests_without_outcomes
@@ -54,6 +56,14 @@ def complete_outcomes(
     return report
 
 
+def _dtype(opened: Trace) -> torch.dtype:
+    name = opened.manifest.run.dtype or "float32"
+    if name not in DTYPES:
+        raise TraceError(f"{opened.path}: details.dtype is {quoted(name)}; expected one of {', '.join(DTYPES)}")
+    found: torch.dtype = getattr(torch, name)
+    return found
+
+
 def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> TeacherForcedPass:
     """Load the models that the trace was recorded with; refuse others, whose outcomes would be wrong."""
     manifest = opened.manifest
@@ -66,6 +76,6 @@ def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> Teache
         if identity(folder) != manifest.models.get(role):
             raise UsageError(f"{folder}: not the {role} that {opened.path} was recorded with; give that one")
     torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
-    dtype = getattr(torch, manifest.run.dtype or "float32")
+    dtype = _dtype(opened)
     loaded = load_target(target, dtype)
     return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype), manifest.sl)

@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from simtool.engine.models.json_file import read_json
+from simtool.engine.prompts.time_limit import stopped_after
 from simtool.errors import CheckpointError, UsageError
 
 _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token")
+
+
+_LONGEST_S = 20.0
+
+
+class _EndlessError(BaseException):
+    """A template did not end."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +46,16 @@ class ChatTemplate:
         environment.globals["raise_exception"] = _refuse
         try:
             template = environment.from_string(self.text)
-            return template.render(messages=messages, add_generation_prompt=True, **self.special)
+            with stopped_after(_LONGEST_S, _EndlessError):
+                return template.render(messages=messages, add_generation_prompt=True, **self.special)
         except TemplateSyntaxError as error:
             raise CheckpointError(f"{self.source}: not a chat template ({error}); fetch the file again") from error
         except TemplateError as error:
             raise UsageError(f"{self.source}: refuses a conversation ({error}); mend its turns") from error
+        except _EndlessError as error:
+            raise CheckpointError(f"{self.source}: no end after {_LONGEST_S:g} s; fetch the file again") from error
+        except Exception as error:  # foreign code: it divides by zero, recurses, calls what is not there
+            raise CheckpointError(f"{self.source}: fails ({type(error).__name__}: {error}); fetch it again") from error
 
 
 def chat_template(folder: Path) -> ChatTemplate | None:

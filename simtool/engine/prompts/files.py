@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from simtool.engine.prompts.chat import ChatTemplate, chat_template
 from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.prompts.stdlib import heldout_prompts
 from simtool.errors import CheckpointError, UsageError
+from simtool.files.reading import UnreadableError, lines_of, parse_json, read_text
 
 _ROLES = {"human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant", "system": "system"}
 
@@ -37,7 +37,10 @@ class TextEncoder:
 
     def text(self, text: str) -> list[int]:
         """Return the token ids of plain text, without special tokens."""
-        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids  # type: ignore[attr-defined]
+        try:
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids  # type: ignore[attr-defined]
+        except (TypeError, UnicodeEncodeError) as error:  # half of a surrogate pair is no character
+            raise UsageError(f"a text holds what is no Unicode character ({error}); mend it") from error
         return ids
 
     def chat(self, messages: list[dict[str, str]]) -> list[int]:
@@ -85,7 +88,10 @@ def read_text_prompts(path: Path, folder: Path, max_new_tokens: int) -> list[Pro
     encoder = TextEncoder(folder)
     prompts: list[Prompt] = []
     for number, table in _lines(path):
-        ids = _encode(encoder, table, f"{path} line {number}")
+        try:
+            ids = _encode(encoder, table, f"{path} line {number}")
+        except UsageError as error:
+            raise error if str(path) in str(error) else UsageError(f"{path} line {number}: {error}") from error
         prompts.append(Prompt(f"r{len(prompts):04d}", tuple(ids), max_new_tokens, key=len(prompts)))
     return prompts
 
@@ -121,13 +127,9 @@ def _messages(turns: list[Any], where: str) -> list[dict[str, str]]:
 def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield numbered JSON tables of a .jsonl file, or of a file that is one JSON list."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be read ({error.strerror}); give a file of prompts, one JSON a line"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text; give a file of prompts, one JSON a line") from error
+        text = read_text(path)
+    except UnreadableError as error:
+        raise UsageError(f"{path}: {error}; give a file of prompts, one JSON a line") from error
     found = False
     for number, value in _values(path, text):
         if not isinstance(value, dict):
@@ -141,13 +143,15 @@ def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _values(path: Path, text: str) -> Iterator[tuple[int, object]]:
     if text.lstrip().startswith("["):
         try:
-            yield from enumerate(json.loads(text), start=1)
-        except ValueError as error:
-            raise UsageError(f"{path}: not JSON ({error}); mend the file") from error
+            values = parse_json(text)
+        except UnreadableError as error:
+            raise UsageError(f"{path}: {error}; mend the file") from error
+        yield from enumerate(values, start=1)
         return
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(lines_of(text), start=1):
         if line.strip():
             try:
-                yield number, json.loads(line)
-            except ValueError as error:
-                raise UsageError(f"{path} line {number}: not JSON ({error}); mend the line") from error
+                value = parse_json(line)
+            except UnreadableError as error:
+                raise UsageError(f"{path} line {number}: {error}; mend the line") from error
+            yield number, value

@@ -38,6 +38,7 @@ from simtool.engine.devices.cpu.channel import (
 from simtool.engine.devices.protocol import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
 from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 from simtool.errors import DeviceError, SimtoolError
+from simtool.lifetimes import end_with_parent
 from simtool.step.ops import Lane
 
 _STAGING_BYTES = 8 << 20
@@ -280,6 +281,7 @@ class CpuDevice:
 
 def _serve(*args: Any) -> None:
     """The process's entry: torch is imported there, and never by the host on its account."""
+    end_with_parent()  # before anything that takes long: a host that is killed meanwhile leaves nobody to stop it
     from simtool.engine.devices.cpu.process import serve  # noqa: PLC0415
 
     serve(*args)
