@@ -127,6 +127,11 @@ class Scenario:
         return (f"decisions on old confidence lose {self.stale_loss:.0%} of their accepted drafts",)
 
 
+def outcome_mode(manifest: Manifest) -> OutcomeMode:
+    """Return how a study looks outcomes up, which asks nobody: an import holds only anchors that its run visited."""
+    return "resample" if manifest.origin == "imported" else "strict"
+
+
 def recorded_controller(manifest: Manifest) -> ControllerSettings:
     """Return the controller settings that a trace was recorded with; raises TraceError when they cannot be read."""
     table = dict(manifest.controller)

@@ -27,7 +27,7 @@ from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import check_compiler, default_simulator
 from simtool.replay.controller_options import ControllerOptions, PredictorChoice
 from simtool.replay.replay import replay
-from simtool.replay.scenario import Scenario, SimulatorChoice
+from simtool.replay.scenario import Scenario, SimulatorChoice, outcome_mode
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.study.compiled_figures import CompiledFigures
@@ -67,7 +67,8 @@ class Setting:
     def scenarios(self, placement: Placement) -> list[Scenario]:
         """Return the replays of one placement: one without noise, or one a seed."""
         controller = self.controller.settings(self.source, self.profile)
-        base = Scenario(placement, self.concurrency, controller, stale_loss=self.stale_loss)
+        mode = outcome_mode(self.source.manifest)
+        base = Scenario(placement, self.concurrency, controller, outcomes=mode, stale_loss=self.stale_loss)
         return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
 
     def costs(self, seed: int, refitted: Callable[[int], Profile] | None = None) -> Profile:

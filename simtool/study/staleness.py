@@ -14,7 +14,7 @@ from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import default_simulator
 from simtool.replay.controller_options import PredictorChoice
 from simtool.replay.replay import replay
-from simtool.replay.scenario import Scenario
+from simtool.replay.scenario import Scenario, outcome_mode
 from simtool.step.placement import BUILT_IN, Placement, with_lag
 from simtool.study.full_batch import check_decodes
 from simtool.study.runner import controller_of
@@ -46,10 +46,13 @@ def staleness_study(
     """
     check_decodes(source)
     controller = controller_of(source, profile, predictor)
-    concurrency = source.manifest.concurrency
+    concurrency, mode = source.manifest.concurrency, outcome_mode(source.manifest)
     replays = {
         lag: replay(
-            source, profile, Scenario(placement_at(lag), concurrency, controller), simulator=default_simulator()
+            source,
+            profile,
+            Scenario(placement_at(lag), concurrency, controller, outcomes=mode),
+            simulator=default_simulator(),
         )
         for lag in sorted({0, *lags})
     }

@@ -62,15 +62,17 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class _Remedy:
-    """sampled: the recording cannot be filled. some: requests of which some outcome is known."""
+    """sampled, imported: the recording cannot be filled. some: requests of which some outcome is known."""
 
     source: str
     sampled: bool
+    imported: bool
     some: frozenset[str]
 
     def error(self, request_id: str, anchor: int) -> TraceError:
         fill = f"run `simtool fill {self.source}` or record with --outcomes full"
         remedy = "a sampled recording cannot be filled" if self.sampled else fill
+        remedy = "an import holds those that its run visited, and cannot be filled" if self.imported else remedy
         instead = ", or replay with --outcomes resample" if request_id in self.some else ""
         return TraceError(
             f"{self.source}: request {request_id} has no outcome at anchor {anchor}, which this placement visits; "
@@ -101,7 +103,12 @@ def find_outcomes(trace: Trace, mode: OutcomeMode, requests: Sequence[Request], 
         match_run=settled.match_run,
         known=settled.known,
         substituted=settled.substituted,
-        remedy=_Remedy(str(trace.path), bool(trace.manifest.sampling.get("temperature")), some),
+        remedy=_Remedy(
+            source=str(trace.path),
+            sampled=bool(trace.manifest.sampling.get("temperature")),
+            imported=trace.manifest.origin == "imported",
+            some=some,
+        ),
     )
 
 
