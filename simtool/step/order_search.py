@@ -52,7 +52,7 @@ def legal_orders(lag_steps: int | None, sync: Sequence[str] = ()) -> Orders:
             kept = (*head, *(slot for slot in slots if slot in _TAIL))
             if kept not in seen:
                 found = parse_placement(_name(kept, lag_steps, len(seen)), list(kept), lag_steps)
-                seen[kept] = _synced(found, sync)
+                seen[kept] = syncing_where_run(found, sync)
     return Orders(enumerated, tuple(seen.values()))
 
 
@@ -92,8 +92,8 @@ def to_toml(placement: Placement) -> str:
     return f"name = {json.dumps(placement.name)}\n{lag}order = [\n{order}]\n{sync}"
 
 
-def _synced(placement: Placement, sync: Sequence[str]) -> Placement:
-    """The placement with those of the ops that it runs blocking, named after it where any does."""
+def syncing_where_run(placement: Placement, sync: Sequence[str]) -> Placement:
+    """Return the placement with those of the ops that it runs blocking, named after it where any does."""
     runs = {op.name for op in placement.ever_runs()}
     here = [text for text in sync if runs.intersection(text.split("|")) and (placement.decides or "|" not in text)]
     return replace(with_sync(placement, here), name=f"{placement.name}, with syncs") if here else placement

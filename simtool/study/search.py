@@ -11,10 +11,11 @@ from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
 from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
+from simtool.errors import UsageError
 from simtool.replay.caveats import Caveats
 from simtool.replay.replay import replay
 from simtool.step.ops import priced_name
-from simtool.step.order_search import legal_orders
+from simtool.step.order_search import legal_orders, syncing_where_run
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent, simulator_of
 from simtool.units import format_ns
@@ -25,11 +26,15 @@ _TELLING_SHARE = 0.001  # of the step: a smaller change on the path explains not
 
 @dataclass(frozen=True)
 class OrderCandidates:
-    """Orders to try. enumerated: legal ones before pruning. unpriced: why some cannot be replayed."""
+    """Orders to try. enumerated: legal ones before pruning. unpriced: why some cannot be replayed.
+
+    baseline: what their gains are measured against.
+    """
 
     enumerated: int
     placements: tuple[Placement, ...]
     unpriced: tuple[str, ...] = ()
+    baseline: Placement = BASELINE
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,16 @@ class SearchResult:
     caveats: Caveats = field(default_factory=Caveats)
 
 
-def order_candidates(setting: Setting, lags: Sequence[int | None]) -> OrderCandidates:
-    """Return the legal orders of these lags that the profile can price."""
-    enumerated, priced = 0, []
+def order_candidates(setting: Setting, lags: Sequence[int | None], sync: Sequence[str] = ()) -> OrderCandidates:
+    """Return the legal orders of these lags that the profile can price.
+
+    sync: ops that block wherever an order runs them (see `with_sync`), in the baseline too. Raises UsageError for one
+    that no order runs, PlacementError for one that cannot.
+    """
+    enumerated, priced = 0, list[Placement]()
     unpriced: dict[str, list[str]] = {}
     for lag in lags:
-        orders = legal_orders(lag)
+        orders = legal_orders(lag, sync)
         enumerated += orders.enumerated
         for placement in orders.placements:
             missing = _missing(setting, placement)
@@ -80,7 +89,13 @@ def order_candidates(setting: Setting, lags: Sequence[int | None]) -> OrderCandi
     notes = [
         f"{len(names)} orders not tried: no cost of {op!r} in {setting.profile.name}" for op, names in unpriced.items()
     ]
-    return OrderCandidates(enumerated, tuple(priced), tuple(notes))
+    synced = {op.name for placement in priced for op in placement.ever_runs() if op.syncs}
+    for text in sync:
+        if not synced.intersection(text.split("|")):
+            raise UsageError(
+                f"{text!r} syncs in none of the orders; expected an op that they run and that launches work"
+            )
+    return OrderCandidates(enumerated, tuple(priced), tuple(notes), syncing_where_run(BASELINE, sync))
 
 
 def search(
@@ -92,8 +107,11 @@ def search(
     cells = [found[0] for found in run_cells(jobs, processes=processes, progress=progress)]
     ranked = sorted(zip(cells, tried.placements, strict=True), key=lambda pair: -pair[0].tokens_per_s)
     best = [placement for _, placement in ranked[:top]]
-    finals = run_cells([(setting, placement) for placement in (BASELINE, *best)], processes=processes)
-    found = [_found(setting, placement, finals[0], mine) for placement, mine in zip(best, finals[1:], strict=True)]
+    finals = run_cells([(setting, placement) for placement in (tried.baseline, *best)], processes=processes)
+    found = [
+        _found(setting, tried.baseline, placement, finals[0], mine)
+        for placement, mine in zip(best, finals[1:], strict=True)
+    ]
     found.sort(key=lambda each: -each.gain.ratio)
     caveats = caveats_of([*cells, *(cell for mine in finals for cell in mine)])
     return SearchResult(
@@ -105,7 +123,9 @@ def search(
     )
 
 
-def _found(setting: Setting, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]) -> RankedOrder:
+def _found(
+    setting: Setting, baseline: Placement, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]
+) -> RankedOrder:
     tokens_change = mean(mine, lambda cell: cell.tokens_per_step) / mean(base, lambda cell: cell.tokens_per_step) - 1
     step_change = mean(mine, lambda cell: cell.step_ns) / mean(base, lambda cell: cell.step_ns) - 1
     return RankedOrder(
@@ -116,7 +136,7 @@ def _found(setting: Setting, placement: Placement, base: Sequence[Cell], mine: S
         tokens_change=tokens_change,
         step_change=step_change,
         why=f"tokens per step {tokens_change:+.1%}, step time {step_change:+.1%}; "
-        f"{explain(setting, BASELINE, placement)}",
+        f"{explain(setting, baseline, placement)}",
     )
 
 

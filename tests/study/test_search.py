@@ -2,6 +2,7 @@
 
 import pytest
 
+from simtool.errors import UsageError
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.stats.student import mean_interval
@@ -37,6 +38,23 @@ def test_the_best_order_launches_before_it_decides(tmp_path):
     assert best.step_ns == min(step_ns(where, placement) for placement in tried.placements)
     assert best.gain.ratio == pytest.approx(step_ns(where, BUILT_IN["lag-overlap"]) / best.step_ns)
     assert "off the path: " in best.why
+
+
+def test_a_search_under_syncs_replays_every_order_with_them(tmp_path):
+    """fill_varlen waits for the draft and the sample wherever an order runs it, in the baseline too."""
+    where = setting(tmp_path)
+    plain, tried = order_candidates(where, (1,)), order_candidates(where, (1,), ("fill_varlen",))
+    assert (tried.enumerated, len(tried.placements)) == (plain.enumerated, len(plain.placements))
+    assert tried.baseline.sync == ("fill_varlen",)
+    assert step_ns(where, tried.baseline) > step_ns(where, BUILT_IN["lag-overlap"])
+    best = search(where, tried, top=1, processes=1, progress=quiet).best[0]
+    assert best.step_ns == min(step_ns(where, placement) for placement in tried.placements)
+    for placement in tried.placements:
+        runs = {op.name for op in placement.ops(pruned=True)}
+        assert placement.sync == (("fill_varlen",) if "fill_varlen" in runs else ())
+    assert best.gain.ratio == pytest.approx(step_ns(where, tried.baseline) / best.step_ns)
+    with pytest.raises(UsageError, match="'launch_tokens' syncs in none"):
+        order_candidates(where, (1,), ("launch_tokens",))
 
 
 def test_what_has_no_price_is_told(tmp_path):

@@ -31,6 +31,9 @@ def search(
     concurrency: study.Concurrencies = None,
     lag: Annotated[str, typer.Option(help="Ages of the confidence to search: none (static), 0 (this-step), 1 to 8.")]
     = "none,0,1",
+    sync: Annotated[list[str] | None, typer.Option(help="An op that blocks wherever an order runs it, such as "
+                                                        "fill_varlen, or 'launch_verify|-' for pruned steps only; may "
+                                                        "be repeated.")] = None,
     top: Annotated[int, typer.Option(help="How many orders to keep.")] = 3,
     seeds: study.Seeds = 8,
     noise_only: study.NoiseOnly = False,
@@ -58,7 +61,7 @@ def search(
     from simtool.study.search import order_candidates
     from simtool.study.search import search as find
 
-    tried = order_candidates(settings[0], lags)
+    tried = order_candidates(settings[0], lags, sync or ())
     results = []
     with console.progress("searching", total=len(tried.placements) * len(settings)) as done:
         for index, setting in enumerate(settings):
