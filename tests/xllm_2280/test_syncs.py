@@ -8,7 +8,7 @@ import pytest
 from xllm_2280.syncs.answers import TAKEN_APART, answer_machine, total_exposed
 from xllm_2280.syncs.document import document
 from xllm_2280.syncs.draws import _turn, answer_draws, drawn_figures, factors
-from xllm_2280.syncs.questions import NEEDED, QUESTIONS, Figures, Question, effect, holds
+from xllm_2280.syncs.questions import NEEDED, QUESTIONS, CellFigures, Question, effect, holds
 from xllm_2280.syncs.variants import BY_KEY, VARIANTS
 
 from simtool.profile.published import AssumedFigure, constructed_profile
@@ -29,7 +29,7 @@ def setting(tmp_path_factory):
 
 
 def test_effects_by_hand():
-    found = {"slow": Figures(200.0, 10.0, 0.0), "fast": Figures(150.0, 12.0, 0.0)}
+    found = {"slow": CellFigures(200.0, 10.0, 0.0), "fast": CellFigures(150.0, 12.0, 0.0)}
     assert effect(TEN_PERCENT, found) == 0.25
     assert effect(dataclasses.replace(TEN_PERCENT, by_tokens=True), found) == pytest.approx(0.2)
     assert holds(TEN_PERCENT, 0.25)

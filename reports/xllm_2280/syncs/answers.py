@@ -12,7 +12,7 @@ from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
 from simtool.replay.caveats import Caveats
 from simtool.replay.replay import replay
 from simtool.study.runner import Setting, caveats_of, run_cells
-from xllm_2280.syncs.questions import Figures
+from xllm_2280.syncs.questions import CellFigures
 from xllm_2280.syncs.variants import BY_KEY, VARIANTS, Variant
 
 #: Whose steps are taken apart.
@@ -38,7 +38,7 @@ class MachineAnswer:
     machine: str
     what: str
     setting: Setting
-    figures: dict[str, Figures]
+    figures: dict[str, CellFigures]
     exposed: tuple[Exposed, ...]
     pruned_share: float
     caveats: Caveats
@@ -49,7 +49,7 @@ def answer_machine(setting: Setting, what: str, *, processes: int) -> MachineAns
     quiet = replace(setting, seeds=())
     jobs = [(variant.under(quiet), variant.placement) for variant in VARIANTS]
     cells = run_cells(jobs, processes=processes)
-    figures = {variant.key: Figures.of(found) for variant, found in zip(VARIANTS, cells, strict=True)}
+    figures = {variant.key: CellFigures.of(found) for variant, found in zip(VARIANTS, cells, strict=True)}
     apart = [_exposed(quiet, BY_KEY[key]) for key in TAKEN_APART]
     ops = sorted({op for found, _ in apart for op in found}, key=lambda op: -max(f.get(op, 0.0) for f, _ in apart))
     return MachineAnswer(

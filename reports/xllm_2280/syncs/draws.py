@@ -18,7 +18,7 @@ from scipy.stats import qmc
 
 from simtool.profile.published import AssumedFigure, assumed_figures, constructed_profile
 from simtool.study.runner import Progress, Setting, run_cells, silent
-from xllm_2280.syncs.questions import NEEDED, QUESTIONS, Figures, Question, effect, holds
+from xllm_2280.syncs.questions import NEEDED, QUESTIONS, CellFigures, Question, effect, holds
 from xllm_2280.syncs.variants import BY_KEY
 
 _PREFILL = {"build_prefill", "launch_prefill", "prefill"}
@@ -90,14 +90,14 @@ def answer_draws(
         for key in NEEDED
     ]
     cells = run_cells(jobs, processes=processes, progress=progress)
-    found = [Figures.of(each) for each in cells]
+    found = [CellFigures.of(each) for each in cells]
     by_draw = [dict(zip(NEEDED, found[i : i + len(NEEDED)], strict=True)) for i in range(0, len(found), len(NEEDED))]
     return [_answer(question, by_draw, figures, drawn) for question in QUESTIONS]
 
 
 def _answer(
     question: Question,
-    by_draw: Sequence[dict[str, Figures]],
+    by_draw: Sequence[dict[str, CellFigures]],
     figures: Sequence[AssumedFigure],
     drawn: NDArray[np.float64],
 ) -> DrawnAnswer:

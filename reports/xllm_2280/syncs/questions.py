@@ -24,7 +24,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Figures:
+class CellFigures:
     """What one variant comes to: mean step at the full batch in ns, tokens per second, share of time without device
     work."""
 
@@ -33,7 +33,7 @@ class Figures:
     idle_share: float
 
     @classmethod
-    def of(cls, cells: Sequence[Cell]) -> Figures:
+    def of(cls, cells: Sequence[Cell]) -> CellFigures:
         """Average one variant's replays."""
         return cls(
             mean(cells, lambda cell: cell.step_ns),
@@ -57,7 +57,7 @@ QUESTIONS = (
 NEEDED = tuple(dict.fromkeys(key for question in QUESTIONS for key in (question.slower, question.faster)))
 
 
-def effect(question: Question, found: Mapping[str, Figures]) -> float:
+def effect(question: Question, found: Mapping[str, CellFigures]) -> float:
     """Return the gain of the faster over the slower, as a share; negative where it is not faster."""
     slower, faster = found[question.slower], found[question.faster]
     if question.by_tokens:
