@@ -71,7 +71,7 @@ class Log {
     }
   }
 
-  // A decode step begins. writes: of the ranks of one model, one does.
+  // A step begins. writes: of the ranks of one model, one does.
   void begin(bool writes, int32_t sl, const char* algorithm) {
     const char* path = std::getenv("XLLM_STEP_LOG");
     open_ = writes && path != nullptr && (file_ >= 0 || open_file(path, sl, algorithm));
@@ -117,23 +117,32 @@ class Log {
     if (!open_) {
       return;
     }
-    close_op();
-    std::string line = "{\"line\":\"step\",\"step\":" + std::to_string(step_++);
-    line += ",\"start_ns\":" + std::to_string(start_ns_) + ",\"end_ns\":" + std::to_string(now_ns());
-    line += ",\"request\":[";
-    for (size_t i = 0; i < rows.size(); ++i) {
-      line += (i ? "," : "") + quoted(rows[i].request);
+    std::vector<std::string> names;
+    for (const Row& row : rows) {
+      names.push_back(row.request);
     }
+    std::string line = begun(names);
     add(line, "anchor", rows, &Row::anchor);
     add(line, "prefix_len", rows, &Row::prefix_len);
     add(line, "accepted", rows, &Row::accepted);
     add(line, "emitted", rows, &Row::emitted);
     line += ']';
     add_confidence(line, rows.size());
-    add_ops(line);
-    line += "}\n";
-    write(line);
-    open_ = false;
+    finish(line);
+  }
+
+  // A prefill step is over: one line. rows: of the prompts, cumulative, one a request.
+  void end_prefill(const std::vector<std::string>& names, const std::vector<int32_t>& rows) {
+    if (!open_ || names.empty() || rows.size() != names.size()) {
+      open_ = false;
+      return;
+    }
+    std::string line = begun(names) + "],\"kind\":\"prefill\",\"prompt_tokens\":[";
+    for (size_t i = 0; i < rows.size(); ++i) {
+      line += (i ? "," : "") + std::to_string(rows[i] - (i ? rows[i - 1] : 0));
+    }
+    line += ']';
+    finish(line);
   }
 
  private:
@@ -141,6 +150,25 @@ class Log {
     const char* name;
     int64_t start_ns, end_ns, wait_start_ns, wait_end_ns;
   };
+
+  // The line up to its names, whose list is left open.
+  std::string begun(const std::vector<std::string>& names) {
+    close_op();
+    std::string line = "{\"line\":\"step\",\"step\":" + std::to_string(step_++);
+    line += ",\"start_ns\":" + std::to_string(start_ns_) + ",\"end_ns\":" + std::to_string(now_ns());
+    line += ",\"request\":[";
+    for (size_t i = 0; i < names.size(); ++i) {
+      line += (i ? "," : "") + quoted(names[i]);
+    }
+    return line;
+  }
+
+  void finish(std::string& line) {
+    add_ops(line);
+    line += "}\n";
+    write(line);
+    open_ = false;
+  }
 
   bool open_file(const char* path, int32_t sl, const char* algorithm) {
     file_ = ::open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

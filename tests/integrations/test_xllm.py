@@ -24,6 +24,9 @@ int main() {
   op("decide");  // no step is open: nothing
   log.begin(/*writes=*/false, 3, "dspark");
   log.end({{"not the driver", 1, 1, 1, 1}});
+  log.begin(/*writes=*/true, 3, "dspark");
+  op("launch_prefill");
+  log.end_prefill({"a \"quoted\" name", "b"}, {10, 30});
   const double confidence[] = {0.875, 0.5, 0.25, 1.0, 0.0, 0.125};
   for (int i = 0; i < 2; ++i) {
     log.begin(/*writes=*/true, 3, "dspark");
@@ -57,9 +60,10 @@ def test_the_header_compiles_alone_and_its_log_is_imported(tmp_path: Path) -> No
     ]
     assert rows["confidence"].head(3).to_list() == [[0.875, 0.5, 0.25], [1.0, 0.0, 0.125], None]
     events = imported.frames["events"]
-    assert events["op"].to_list()[:2] == ["launch_target", "read_tokens"]
+    assert events["op"].to_list()[:3] == ["launch_prefill", "launch_target", "read_tokens"]
+    assert imported.frames["steps"].select("kind", "validate_rows").row(0) == ("prefill", 30)
     assert events.filter(pl.col("op") == "read_tokens")["wait_end_ns"].null_count() == 0
-    assert imported.manifest.details["steps"] == {"from": "the step log", "logged": 4, "resumed": 1}
+    assert imported.manifest.details["steps"] == {"from": "the step log", "logged": 6, "resumed": 1}
 
 
 def test_the_patch_adds_and_takes_nothing_away() -> None:
@@ -67,5 +71,5 @@ def test_the_patch_adds_and_takes_nothing_away() -> None:
     assert not [line for line in lines if line.startswith("-") and not line.startswith("---")]
     added = [line[1:] for line in lines if line.startswith("+") and not line.startswith("+++")]
     ops = {name for line in added for name in re.findall(r'op\("(\w+)"\)', line)}
-    assert len(ops) == 15
+    assert len(ops) == 16
     assert ops <= set(CATALOGUE)
