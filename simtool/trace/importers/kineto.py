@@ -15,9 +15,10 @@ from typing import Any
 
 import polars as pl
 
+from simtool.trace.importers.by_value import by_value
 from simtool.trace.importers.chrome_json.columns import Columns
 from simtool.trace.importers.ledger import Ledger
-from simtool.trace.importers.timeline import CALLS, RANGES, WORKS, StepMark, Timeline, WorkKind
+from simtool.trace.importers.timeline import StepMark, Timeline, WorkKind
 
 _DEVICE = ("kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "mtia_ccp_events", "hpu_op")
 _KERNELS = ("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op")
@@ -30,7 +31,7 @@ _UPLOAD, _DOWNLOAD = "HtoD|Host -> Device|CopyHostToDevice|M2D", "DtoH|Device ->
 _WAITS = r"Synchronize|MemcpyWithStream|^(?:cuda|hip|cu|mtia)Memcpy(?:2D|3D|DtoH|HtoD|DtoD)?(?:_v2)?$|" \
          r"^(?:ur|pi)(?:EventWait|EventsWait|QueueFinish)$"  # fmt: skip
 _NO_STREAM = ("-1", "4294967295", "18446744073709551615")
-_NO_LINK = ("0", "-1", "4294967295")
+_NO_LINK = (0, -1, 4294967295)
 _MAX_NS = (1 << 63) - 1
 #: Kind of device -> the prefix of its host calls' category, or of their names.
 _DEVICES = {"rocm": r"^(?:hip|roc)", "xpu": r"^(?:xpu|ur|pi|ze|sycl)", "mtia": r"^mtia", "hpu": r"^(?:hpu|syn)"}
@@ -50,38 +51,70 @@ class KinetoProfile:
 
 def read_kineto(columns: Columns, header: Mapping[str, Any], ledger: Ledger) -> KinetoProfile:
     """Sort the spans of a Kineto trace into calls, work and ranges; what is none of these is counted by category."""
-    base_ns = _base_ns(header)
-    spans = _absolute(columns.spans, base_ns or 0, ledger).with_columns(
-        category=pl.col("cat").cast(pl.String).str.to_lowercase().fill_null(""), name=_name()
-    )
-    device = pl.col("category").is_in(_DEVICE)
-    host = pl.col("category").str.contains(_HOST)
-    sync = pl.col("category").str.contains(_SYNC)
-    mark = pl.col("name").str.contains(_STEP_MARK) & pl.col("category").is_in(_RANGES)
-    annotation = pl.col("category").eq("user_annotation") & ~mark
-    rest = spans.filter(~(device | host | sync | mark | annotation))
-    for category, count in rest["cat"].cast(pl.String).value_counts().iter_rows():
+    base_ns, names = _base_ns(header), _device_names(header)
+    spans = by_value(_absolute(_take_spans(columns), base_ns or 0, ledger), ["cat", "name"], **_ROLES)
+    roles = spans.partition_by("role", as_dict=True)
+    named = {role: roles.get((role,), spans.clear()) for role in _SORTED}
+    del spans, roles
+    for category, count in named["rest"]["cat"].cast(pl.String).value_counts(sort=True).iter_rows():
         ledger.drop(f"category {category}", count)
-    syncs = spans.filter(sync)
-    ledger.drop("waits of the device for itself, or rows beside a host's wait (sync)", syncs.height)
+    ledger.drop("waits of the device for itself, or rows beside a host's wait (sync)", named["sync"].height)
+    device = _kind_of_device(named["call"], list(names.values()))
     timeline = Timeline(
-        calls=_calls(spans.filter(host), syncs),
-        works=_works(spans.filter(device)),
-        ranges=_ranges(spans.filter(annotation)),
-        marks=_marks(spans.filter(mark)),
+        calls=_calls(named.pop("call"), named.pop("sync")),
+        works=_works(named.pop("work")),
+        ranges=_ranges(named.pop("range")),
+        marks=_marks(named.pop("mark")),
     )
-    names = _device_names(header)
-    return KinetoProfile(
-        timeline=timeline,
-        device=_kind_of_device(spans.filter(host), list(names.values())),
-        device_names=names,
-        version=f"trace schema {header.get('schemaVersion', 'not said')}",
-        base_ns=base_ns,
-    )
+    version = f"trace schema {header.get('schemaVersion', 'not said')}"
+    return KinetoProfile(timeline, device, names, version, base_ns)
 
 
-def _name() -> pl.Expr:
-    return pl.col("name").cast(pl.String).fill_null("not named")
+_SORTED = ("call", "work", "sync", "mark", "range", "rest")
+
+
+def _roles() -> dict[str, pl.Expr]:
+    """What a span is, by its category and name."""
+    category = pl.col("cat").str.to_lowercase().fill_null("")
+    name = pl.col("name").fill_null(_NAMELESS)
+    role = (
+        pl.when(category.is_in(_DEVICE))
+        .then(pl.lit("work"))
+        .when(category.str.contains(_HOST))
+        .then(pl.lit("call"))
+        .when(category.str.contains(_SYNC))
+        .then(pl.lit("sync"))
+        .when(name.str.contains(_STEP_MARK) & category.is_in(_RANGES))
+        .then(pl.lit("mark"))
+        .when(category == "user_annotation")
+        .then(pl.lit("range"))
+        .otherwise(pl.lit("rest"))
+    )
+    kind = (
+        pl.when(category.is_in(_KERNELS))
+        .then(pl.lit(WorkKind.KERNEL.value))
+        .when(name.str.contains(_UPLOAD))
+        .then(pl.lit(WorkKind.UPLOAD.value))
+        .when(name.str.contains(_DOWNLOAD))
+        .then(pl.lit(WorkKind.DOWNLOAD.value))
+        .otherwise(pl.lit(WorkKind.OTHER.value))
+    )
+    return {
+        "role": role,
+        "kind": kind.cast(pl.Categorical),
+        "waits": name.str.contains(_WAITS),
+        "whole_device": name.str.contains("(?i)context|device"),
+    }
+
+
+_NAMELESS = "not named"
+_ROLES = _roles()
+
+
+def _take_spans(columns: Columns) -> pl.DataFrame:
+    """The spans, which are not held twice: the columns give them away."""
+    spans, columns.spans = columns.spans, columns.spans.clear()
+    return spans
 
 
 def _absolute(spans: pl.DataFrame, base_ns: int, ledger: Ledger) -> pl.DataFrame:
@@ -94,37 +127,37 @@ def _absolute(spans: pl.DataFrame, base_ns: int, ledger: Ledger) -> pl.DataFrame
 
 
 def _calls(spans: pl.DataFrame, syncs: pl.DataFrame) -> pl.DataFrame:
-    waits = pl.col("name").str.contains(_WAITS)
-    records = spans.lazy().select(pl.col("correlation").alias("record"), waits_until_ns="start_ns")
+    calls = by_value(spans, ["pid", "tid"], **_OF_THREAD).lazy()
+    if not syncs.is_empty():
+        calls = calls.drop("waits_stream").join(
+            _known_waits(spans, syncs), on="correlation", how="left", maintain_order="left"
+        )
+    else:
+        calls = calls.with_columns(waits_until_ns=pl.lit(None, pl.Int64))
+    return calls.select(
+        pl.col("name").fill_null(_NAMELESS),
+        "process",
+        "thread",
+        "start_ns",
+        "end_ns",
+        _link(),
+        "waits",
+        pl.when("waits").then("waits_stream").alias("waits_stream"),
+        pl.when("waits").then("waits_until_ns").alias("waits_until_ns"),
+    ).collect()
+
+
+def _known_waits(spans: pl.DataFrame, syncs: pl.DataFrame) -> pl.LazyFrame:
+    """Which stream a call waits for, and up to when, by its correlation: from the rows beside the device's work."""
+    records = spans.lazy().select(record="correlation", waits_until_ns="start_ns")
     stream = pl.coalesce(_stream("waits_stream"), _stream("stream"))
-    known = (
+    return (
         syncs.lazy()
-        .filter(~pl.col("name").str.contains("(?i)context|device"))
-        .select("correlation", waits_stream=_stream_name(stream), record="waits_record")
+        .filter(~pl.col("whole_device") & pl.col("correlation").is_not_null())
+        .select("correlation", waits_stream=_stream_name(stream).cast(pl.Categorical), record="waits_record")
         .join(records.filter(pl.col("record").is_not_null()).unique("record", keep="first"), on="record", how="left")
         .drop("record")
-        .filter(pl.col("correlation").is_not_null())
         .unique("correlation", keep="first")
-    )
-    return (
-        spans.lazy()
-        .drop("waits_stream")
-        .join(known, on="correlation", how="left", maintain_order="left")
-        .select(
-            pl.col("name").cast(pl.Categorical),
-            _process("pid"),
-            pl.format("pid {} tid {}", pl.col("pid").fill_null("-"), pl.col("tid").fill_null("-"))
-            .cast(pl.Categorical)
-            .alias("thread"),
-            "start_ns",
-            "end_ns",
-            _link(),
-            waits.alias("waits"),
-            pl.when(waits).then("waits_stream").cast(pl.Categorical).alias("waits_stream"),
-            pl.when(waits).then("waits_until_ns").alias("waits_until_ns"),
-        )
-        .collect()
-        .select(list(CALLS))
     )
 
 
@@ -138,53 +171,50 @@ def _stream_name(stream: pl.Expr) -> pl.Expr:
     return pl.when(stream.is_not_null()).then(pl.format("device {} stream {}", device, stream.fill_null("")))
 
 
-def _works(spans: pl.DataFrame) -> pl.DataFrame:
-    pid = pl.col("pid").cast(pl.String).fill_null("-")
-    device = pl.coalesce(pl.col("device").cast(pl.String), pid)
-    several = pid.n_unique().over(device) > 1  # ranks of a merged trace may all call their device 0
-    kernel = pl.col("category").is_in(_KERNELS)
-    kind = (
-        pl.when(kernel)
-        .then(pl.lit(WorkKind.KERNEL.value))
-        .when(pl.col("name").str.contains(_UPLOAD))
-        .then(pl.lit(WorkKind.UPLOAD.value))
-        .when(pl.col("name").str.contains(_DOWNLOAD))
-        .then(pl.lit(WorkKind.DOWNLOAD.value))
-        .otherwise(pl.lit(WorkKind.OTHER.value))
-    )
+_OF_THREAD = {
+    "process": pl.format("pid {}", pl.col("pid").fill_null("-")).cast(pl.Categorical),
+    "thread": pl.format("pid {} tid {}", pl.col("pid").fill_null("-"), pl.col("tid").fill_null("-")).cast(
+        pl.Categorical
+    ),
+}
+
+
+def _of_stream() -> dict[str, pl.Expr]:
+    """Device and stream by name. Ranks of a merged trace may all call their device 0: then its process tells."""
+    pid = pl.col("pid").fill_null("-")
+    device = pl.coalesce(pl.col("device"), pid)
+    several = pid.n_unique().over(device) > 1
     label = pl.when(several).then(pl.format("{} of pid {}", device, pid)).otherwise(device)
-    stream = pl.coalesce(pl.col("stream").cast(pl.String), pl.col("tid").cast(pl.String), pl.lit("-"))
-    moves = kind.is_in([WorkKind.UPLOAD.value, WorkKind.DOWNLOAD.value])
-    return spans.select(
-        pl.col("name").cast(pl.Categorical),
-        pl.format("device {}", label).cast(pl.Categorical).alias("device"),
-        pl.format("device {} stream {}", label, stream).cast(pl.Categorical).alias("stream"),
-        kind.cast(pl.Categorical).alias("kind"),
+    stream = pl.coalesce(pl.col("stream"), pl.col("tid"), pl.lit("-"))
+    return {
+        "on_device": pl.format("device {}", label).cast(pl.Categorical),
+        "on_stream": pl.format("device {} stream {}", label, stream).cast(pl.Categorical),
+    }
+
+
+def _works(spans: pl.DataFrame) -> pl.DataFrame:
+    moves = pl.col("kind").is_in([WorkKind.UPLOAD.value, WorkKind.DOWNLOAD.value])
+    return by_value(spans, ["pid", "tid", "device", "stream"], **_of_stream()).select(
+        pl.col("name").fill_null(_NAMELESS),
+        pl.col("on_device").alias("device"),
+        pl.col("on_stream").alias("stream"),
+        "kind",
         "start_ns",
         "end_ns",
         _link(),
         pl.when(moves).then("bytes").fill_null(0).alias("bytes"),
-    ).select(list(WORKS))
+    )
 
 
 def _ranges(spans: pl.DataFrame) -> pl.DataFrame:
-    thread = pl.format("pid {} tid {}", pl.col("pid").fill_null("-"), pl.col("tid").fill_null("-"))
-    return spans.select(
-        pl.col("name").cast(pl.Categorical),
-        _process("pid"),
-        thread.cast(pl.Categorical).alias("thread"),
-        "start_ns",
-        "end_ns",
-    ).select(list(RANGES))
+    return by_value(spans, ["pid", "tid"], **_OF_THREAD).select(
+        pl.col("name").fill_null(_NAMELESS), "process", "thread", "start_ns", "end_ns"
+    )
 
 
 def _marks(spans: pl.DataFrame) -> list[StepMark]:
-    numbers = spans["name"].str.extract(_STEP_MARK).cast(pl.Int64)
+    numbers = spans["name"].cast(pl.String).str.extract(_STEP_MARK).cast(pl.Int64)
     return [StepMark(*row) for row in zip(numbers, zip(spans["start_ns"], spans["end_ns"], strict=True), strict=True)]
-
-
-def _process(column: str) -> pl.Expr:
-    return pl.format("pid {}", pl.col(column).fill_null("-")).cast(pl.Categorical).alias("process")
 
 
 def _link() -> pl.Expr:
@@ -212,8 +242,8 @@ def _device_names(header: Mapping[str, Any]) -> dict[str, str]:
 
 def _kind_of_device(calls: pl.DataFrame, names: list[str]) -> str:
     for kind, pattern in _DEVICES.items():
-        said = pl.col("name").str.contains(pattern) | pl.col("category").str.contains(pattern)
-        if 2 * int(calls.select(said.sum()).item()) > calls.height:
+        said = pl.col("name").fill_null("").str.contains(pattern) | pl.col("cat").str.contains(f"(?i){pattern}")
+        if 2 * int(by_value(calls, ["cat", "name"], said=said)["said"].sum()) > calls.height:
             return kind
     if not calls.is_empty():
         return "cuda"

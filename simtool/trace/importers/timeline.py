@@ -31,7 +31,7 @@ CALLS: Schema = MappingProxyType(
         "thread": _WORD,
         "start_ns": pl.Int64(),
         "end_ns": pl.Int64(),
-        "link": pl.String(),
+        "link": pl.Int64(),
         "waits": pl.Boolean(),
         "waits_stream": _WORD,
         "waits_until_ns": pl.Int64(),
@@ -46,7 +46,7 @@ WORKS: Schema = MappingProxyType(
         "kind": _WORD,
         "start_ns": pl.Int64(),
         "end_ns": pl.Int64(),
-        "link": pl.String(),
+        "link": pl.Int64(),
         "bytes": pl.Int64(),
     }
 )

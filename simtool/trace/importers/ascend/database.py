@@ -25,7 +25,7 @@ _COPIES = {0: WorkKind.OTHER, 1: WorkKind.UPLOAD, 2: WorkKind.DOWNLOAD, 6: WorkK
 _MAX_NS = (1 << 63) - 1
 _PART = "(SELECT 1 FROM COMMUNICATION_TASK_INFO p WHERE p.globalTaskId = t.globalTaskId LIMIT 1) "
 _SPAN: dict[str, type[pl.DataType]] = {"start_ns": pl.Int64, "end_ns": pl.Int64}
-_LINK: dict[str, type[pl.DataType]] = {"link": pl.String}
+_LINK: dict[str, type[pl.DataType]] = {"link": pl.Int64}
 
 
 def is_database(head: bytes) -> bool:
@@ -47,7 +47,7 @@ def read_database(path: Path, ledger: Ledger) -> tuple[Timeline, str]:
                     "ascend_pytorch_profiler*.db or msprof_*.db, exported with device tasks"
                 )
             return database.timeline(), database.device_name()
-    except (sqlite3.Error, OverflowError) as error:
+    except (sqlite3.Error, OverflowError, ValueError) as error:
         raise TraceError(f"{path}: cannot be read as an sqlite database ({error}); export it again") from error
 
 
@@ -151,8 +151,8 @@ class _Database:
             f"SELECT o.startNs, o.endNs, {device}, {group}, o.connectionId, s.value "
             "FROM COMMUNICATION_OP o LEFT JOIN STRING_IDS s ON s.id = o.opName"
         )
-        texts = {"device": pl.String, "group": pl.String, "link": pl.String, "name": pl.String}
-        schema: dict[str, type[pl.DataType]] = {**_SPAN, **texts}
+        texts = {"device": pl.String, "group": pl.String}
+        schema: dict[str, type[pl.DataType]] = {**_SPAN, **texts, **_LINK, "name": pl.String}
         operators = self._frame(query, schema, "COMMUNICATION_OP")
         groups = operators["group"].fill_null("-").rank("dense").cast(pl.Int64)
         return operators.select(

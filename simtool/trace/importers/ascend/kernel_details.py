@@ -67,7 +67,7 @@ def _names(columns: Sequence[str]) -> list[str]:
 
 def _check_columns(path: Path, columns: list[str]) -> None:
     if absent := [name for name in _REQUIRED if name not in columns]:
-        shown = ", ".join(columns[:8]) or "none"
+        shown = ", ".join(" ".join(name.split()) for name in columns[:8]) or "none"
         raise TraceError(f"{path}: no column {absent[0]!r}; it has {shown}; expected at least {', '.join(_REQUIRED)}")
 
 

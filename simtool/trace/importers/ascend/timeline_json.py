@@ -89,7 +89,7 @@ def _operators(spans: pl.DataFrame, columns: Columns, ledger: Ledger) -> pl.Data
 
 
 def _resolve(host: pl.DataFrame, works: pl.DataFrame, arrows: pl.DataFrame) -> pl.DataFrame:
-    """Add to works `link`, "call N" with N the row of the host call that launched it; null: not known."""
+    """Add to works `link`, the row of the host call that launched it; null: not known."""
     ends = arrows.with_columns(pl.col("ph", "pid", "tid").cast(pl.String)).filter(pl.col("id").is_not_null())
     begins = _inside(ends.filter(pl.col("ph") == "s"), host)
     arrivals = ends.filter(pl.col("ph") == "f").join(begins, on="id").unique(["pid", "tid", "start_ns"], keep="first")
@@ -108,7 +108,7 @@ def _resolve(host: pl.DataFrame, works: pl.DataFrame, arrows: pl.DataFrame) -> p
     both = found.filter(pl.col("row").is_not_null())
     agree = both.is_empty() or 2 * int((both["row"] == both["id_row"]).fill_null(False).sum()) >= both.height
     row = pl.coalesce("row", "id_row") if agree else pl.col("row")
-    return found.with_columns(link=pl.format("call {}", row)).drop("row", "id_row")
+    return found.with_columns(link=row.cast(pl.Int64)).drop("row", "id_row")
 
 
 def _without_parts(works: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
@@ -141,7 +141,7 @@ def _calls(host: pl.DataFrame) -> pl.DataFrame:
         pl.format("thread {}", "tid").cast(pl.Categorical).alias("thread"),
         "start_ns",
         "end_ns",
-        pl.format("call {}", "row").alias("link"),
+        pl.col("row").cast(pl.Int64).alias("link"),
         pl.col("name").str.contains(WAITS).alias("waits"),
         pl.lit(None, pl.Categorical()).alias("waits_stream"),
         pl.lit(None, pl.Int64).alias("waits_until_ns"),

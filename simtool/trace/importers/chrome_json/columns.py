@@ -6,9 +6,12 @@ zero. What has no use is counted by kind and never held, so that memory grows wi
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import polars as pl
@@ -26,14 +29,14 @@ SPANS = {
     "tid": _WORD,
     "start_ns": pl.Int64(),
     "end_ns": pl.Int64(),
-    "correlation": pl.String(),
+    "correlation": pl.Int64(),
     "connection": pl.String(),
     "device": _WORD,
     "stream": _WORD,
     "bytes": pl.Int64(),
     "task_type": _WORD,
     "waits_stream": _WORD,
-    "waits_record": pl.String(),
+    "waits_record": pl.Int64(),
 }
 ARROWS = {"ph": _WORD, "cat": _WORD, "id": pl.String(), "pid": _WORD, "tid": _WORD, "start_ns": pl.Int64()}
 #: Host spans of a language or a library: many, and of no use to a timeline of launches and work.
@@ -62,9 +65,22 @@ class Columns:
 def gather(lists: Iterable[Sequence[ChromeEvent]], ledger: Ledger) -> Columns:
     """Gather the columns of all events; what has no use, or no sound time or id, is counted in the ledger."""
     gathering = _Gathering(ledger)
-    for events in lists:
-        gathering.take(events)
+    with _no_collecting():
+        for events in lists:
+            gathering.take(events)
     return gathering.finish()
+
+
+@contextmanager
+def _no_collecting() -> Iterator[None]:
+    """Leave out the search for cycles: millions of events hold none, and looking through them takes a third of all."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @dataclass
@@ -82,19 +98,18 @@ class _Gathering:
 
     def take(self, events: Sequence[ChromeEvent]) -> None:
         self.events += len(events)
-        kinds: list[tuple[Any, Any]] = [(event.ph, event.cat) for event in events]
+        kinds: list[Any] = [event.cat if event.ph == "X" else (event.ph, event.cat) for event in events]
         try:
             found = Counter(kinds)
         except TypeError:  # some phase or category is a list or a table
             kinds = [(_text(event.ph), _text(event.cat)) for event in events]
             found = Counter(kinds)
-        uses = {kind: _use(*map(_text, kind)) for kind in found}
-        self.drops.update({kind: count for kind, count in found.items() if uses[kind] is None})
-        by_use: dict[str, list[ChromeEvent]] = {"span": [], "arrow": [], "name": [], "edge": [], "bare": [], "op": []}
-        for event, kind in zip(events, kinds, strict=True):
-            use = uses[kind]
-            if use is not None:
-                by_use[use].append(event)
+        phases = {kind: kind if isinstance(kind, tuple) else ("X", kind) for kind in found}
+        uses = {kind: _use(*map(_text, phase)) for kind, phase in phases.items()}
+        for kind, count in found.items():
+            if uses[kind] is None:
+                self.drops[_text(phases[kind][0]), _text(phases[kind][1])] += count
+        by_use = {use: _chosen(events, kinds, {kind for kind in found if uses[kind] == use}) for use in _USES}
         self.bare += sum(event == _EMPTY for event in by_use["bare"])
         self.drops[None, None] += sum(event != _EMPTY for event in by_use["bare"])
         named = [event for event in by_use["op"] if "::" not in event.name.__str__()]
@@ -135,30 +150,22 @@ class _Gathering:
         events = self._with_ids(events)
         if not events:
             return
-        start_ns, end_ns = times_ns(*(_series([getattr(e, key) for e in events]) for key in ("ts", "dur")))
+        own = dict(zip(_OWN, zip(*map(attrgetter(*_OWN), events), strict=True), strict=True))
+        start_ns, end_ns = times_ns(_series(own.pop("ts")), _series(own.pop("dur")))
         lost = start_ns.is_null().arg_true()
         if not lost.is_empty():
             first = events[lost[0]]
             example = f"name {_text(first.name)}, ts {_text(first.ts)}, dur {_text(first.dur)}"
             self.ledger.reject("ts and dur are no span of time", example, len(lost))
-        args = [event.args or _NO_ARGS for event in events]
-        columns: dict[str, Any] = {
-            "cat": [event.cat for event in events],
-            "name": [event.name for event in events],
-            "pid": [event.pid for event in events],
-            "tid": [event.tid for event in events],
-            "correlation": [each.correlation for each in args],
-            "connection": [each.connection_id for each in args],
-            "device": [each.device if each.device is not None else each.device_id for each in args],
-            "stream": [each.stream for each in args],
-            "task_type": [each.task_type for each in args],
-            "waits_stream": [each.wait_on_stream for each in args],
-            "waits_record": [each.wait_on_cuda_event_record_corr_id for each in args],
+        of_args = zip(*map(attrgetter(*_OF_ARGS), [event.args or _NO_ARGS for event in events]), strict=True)
+        args = dict(zip(_OF_ARGS.values(), of_args, strict=True))
+        size = _sizes(args.pop("bytes"))
+        series = {
+            name: _series(values).cast(SPANS.get(name, _WORD), strict=False) for name, values in (own | args).items()
         }
-        series = {name: _series(values).cast(SPANS[name]) for name, values in columns.items()}
-        series["bytes"] = pl.Series([_size(each.bytes) for each in args], dtype=pl.Int64)
-        frame = pl.DataFrame({**series, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
-        self.spans.append(frame.filter(pl.col("start_ns").is_not_null()))
+        series["device"] = series["device"].fill_null(series.pop("device_id"))
+        frame = pl.DataFrame({**series, "bytes": size, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
+        self.spans.append(frame.filter(pl.col("start_ns").is_not_null()) if len(lost) else frame)
 
     def _add_arrows(self, events: list[ChromeEvent]) -> None:
         events = self._with_ids(events)
@@ -172,15 +179,36 @@ class _Gathering:
 
     def _with_ids(self, events: list[ChromeEvent]) -> list[ChromeEvent]:
         """The events whose pid and tid can be ids."""
-        sound = [event for event in events if isinstance(event.pid, _ID) and isinstance(event.tid, _ID)]
-        if len(sound) < len(events):
-            first = next(e for e in events if not (isinstance(e.pid, _ID) and isinstance(e.tid, _ID)))
-            self.ledger.reject("pid or tid is no id", f"name {_text(first.name)}", len(events) - len(sound))
+        if {type(event.pid) for event in events} | {type(event.tid) for event in events} <= _ID:
+            return events
+        sound = [event for event in events if type(event.pid) in _ID and type(event.tid) in _ID]
+        first = next(event for event in events if not (type(event.pid) in _ID and type(event.tid) in _ID))
+        self.ledger.reject("pid or tid is no id", f"name {_text(first.name)}", len(events) - len(sound))
         return sound
 
 
-_ID = (str, int, type(None))
+_ID = {str, int, type(None)}
+_OWN = ("cat", "name", "pid", "tid", "ts", "dur")
+#: Key of an event's args -> column.
+_OF_ARGS = {
+    "correlation": "correlation",
+    "connection_id": "connection",
+    "device": "device",
+    "device_id": "device_id",
+    "stream": "stream",
+    "bytes": "bytes",
+    "task_type": "task_type",
+    "wait_on_stream": "waits_stream",
+    "wait_on_cuda_event_record_corr_id": "waits_record",
+}
 _EMPTY = ChromeEvent()
+
+
+_USES = ("span", "arrow", "name", "edge", "bare", "op")
+
+
+def _chosen(events: Sequence[ChromeEvent], kinds: Sequence[object], wanted: set[Any]) -> list[ChromeEvent]:
+    return [event for event, kind in zip(events, kinds, strict=True) if kind in wanted] if wanted else []
 
 
 def _use(ph: str | None, cat: str | None) -> str | None:
@@ -214,6 +242,8 @@ def _empty(schema: dict[str, Any]) -> pl.DataFrame:
 
 def _series(values: Sequence[object]) -> pl.Series:
     """Texts of texts, whole numbers and nulls; anything else is null."""
+    if values.count(None) == len(values):
+        return pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
     kinds = set(map(type, values)) - {type(None)}
     if kinds == {int}:
         try:
@@ -229,5 +259,9 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _size(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MAX_BYTES else None
+def _sizes(values: Sequence[object]) -> pl.Series:
+    """Whole numbers of bytes, null for what is none."""
+    if values.count(None) == len(values):
+        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(values))
+    sound = [v if type(v) is int and 0 <= v < _MAX_BYTES else None for v in values]
+    return pl.Series(sound, dtype=pl.Int64)

@@ -89,6 +89,8 @@ def _of_use(calls: pl.DataFrame, works: pl.DataFrame, ledger: Ledger) -> pl.Data
 
 def _place_inside(calls: pl.DataFrame) -> pl.DataFrame:
     """Sort the calls by time and add `flow`, the number of the outermost call around each, and whether it is inside."""
+    if calls["thread"].n_unique() < 2:
+        return _place_in_thread(calls)
     reach_ns = pl.col("end_ns").cum_max().shift().over("thread")
     inside = (pl.col("start_ns") < reach_ns) & (pl.col("end_ns") <= reach_ns)
     ordered = calls.sort("thread", "start_ns", "end_ns", descending=[False, False, True], maintain_order=True)
@@ -102,6 +104,14 @@ def _place_inside(calls: pl.DataFrame) -> pl.DataFrame:
         .with_columns(flow=pl.col("flow").forward_fill().cast(pl.Int64))
     )
     return numbers.drop("row", "outer").sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)
+
+
+def _place_in_thread(calls: pl.DataFrame) -> pl.DataFrame:
+    """The same for the calls of one thread, whose order of time is the order of all."""
+    reach_ns = pl.col("end_ns").cum_max().shift()
+    inside = ((pl.col("start_ns") < reach_ns) & (pl.col("end_ns") <= reach_ns)).fill_null(False)
+    ordered = calls.sort("start_ns", "end_ns", descending=[False, True], maintain_order=True)
+    return ordered.with_columns(inside=inside).with_columns(flow=(~pl.col("inside")).cum_sum().cast(pl.Int64))
 
 
 def _with_waits(outer: pl.DataFrame, placed: pl.DataFrame) -> pl.DataFrame:

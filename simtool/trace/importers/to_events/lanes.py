@@ -38,9 +38,12 @@ def _lane_of(kinds: Mapping[str, int]) -> Lane:
 
 
 def overlaps(events: pl.DataFrame) -> dict[str, int]:
-    """Count by lane the events that begin before an earlier one has ended: of the lane, on the host of the thread."""
+    """Count by lane the events that begin before an earlier one has ended: of the lane, on the host of the thread.
+
+    events: each lane's in order of time.
+    """
     row = pl.when(pl.col("lane") == Lane.HOST.value).then("track").alias("row")
-    ordered = events.lazy().select("lane", "start_ns", "end_ns", row).sort("lane", "row", "start_ns", "end_ns")
+    ordered = events.lazy().select("lane", "start_ns", "end_ns", row)
     latest = pl.col("end_ns").cum_max().shift().over("lane", "row")
     counts = ordered.filter(pl.col("start_ns") < latest).group_by("lane").len().sort("lane").collect()
     return dict(counts.iter_rows())

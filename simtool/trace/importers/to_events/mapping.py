@@ -57,7 +57,9 @@ def map_timeline(timeline: Timeline, ledger: Ledger, choices: Choices = NO_CHOIC
     """Map a timeline. Raises TraceError when a choice names a stream or device that is not there."""
     device = _choose_device(timeline.works, choices.device)
     works, other_links = _works_of(timeline.works, device, ledger)
+    timeline.works = timeline.works.clear()  # a profile is large: nothing is held twice
     hosts = find_hosts(with_ranges(timeline, choices.rules), works, ledger)
+    timeline.calls = timeline.calls.clear()
     chosen = choose_lanes(works, choices.lanes)
     works = _with_flows(works, hosts)
     steps = find_steps(timeline, hosts.calls, choices.step_marker)
@@ -108,7 +110,7 @@ def _works_of(works: pl.DataFrame, device: str | None, ledger: Ledger) -> tuple[
     for name, count in others["device"].cast(pl.String).value_counts().sort("device").iter_rows():
         ledger.drop(f"work on {name}", count)
     links = others.select("link").drop_nulls().unique().join(mine, on="link", how="anti")
-    return mine.sort("start_ns", "end_ns", pl.col("stream").cast(pl.String), maintain_order=True), links
+    return mine.sort("start_ns", "end_ns", "stream", maintain_order=True), links
 
 
 def _with_flows(works: pl.DataFrame, hosts: Hosts) -> pl.DataFrame:

@@ -18,7 +18,7 @@ def with_ranges(timeline: Timeline, rules: NamingRules | None) -> pl.DataFrame:
     calls = timeline.calls.with_columns(op=rules.ops(Named.CALL, timeline.calls["name"]))
     ranges = timeline.ranges.with_columns(op=rules.ops(Named.RANGE, timeline.ranges["name"]))
     rows = ranges.filter(pl.col("op").is_not_null()).with_columns(
-        link=pl.lit(None, pl.String),
+        link=pl.lit(None, pl.Int64),
         waits=pl.lit(False),
         waits_stream=pl.lit(None, pl.Categorical()),
         waits_until_ns=pl.lit(None, pl.Int64),
