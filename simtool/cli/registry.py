@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from simtool.cli.numbers import PlainNumbers, check_bounds
 from simtool.errors import UsageError, did_you_mean
 from simtool.files.writing import expanded
 
@@ -88,15 +89,19 @@ class LazyCommands(TyperGroup):
             raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
         module, _, function = listed.target.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name, short_help=listed.help)(_at_home(getattr(import_module(module), function)))
+        command = _checked(getattr(import_module(module), function))
+        single.command(cmd_name, cls=PlainNumbers, short_help=listed.help)(command)
         return typer.main.get_command(single)
 
 
-def _at_home(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with a leading ~ in any path as the home folder, which a shell leaves in `--out=~/run`."""
+def _checked(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with its numbers held to their bounds, and with a leading ~ in any path as the home folder, which a
+    shell leaves in `--out=~/run`.
+    """
 
     @wraps(command)
     def run(**given: Any) -> None:
+        check_bounds(given)
         command(**{name: _expanded(value) for name, value in given.items()})
 
     return run

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+import polars as pl
+
+from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
+from simtool.replay.replay import replay
+from simtool.step.ops import Lane
 from simtool.step.order_search import Move, moves
 from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
@@ -20,15 +25,23 @@ from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_
 class OpSensitivity:
     """One host op or one piece of device work; gains in ns of the mean full step (negative: lost).
 
+    own_ns: what it takes itself in such a step, without its waits. free_ns is that and what follows from it: more where
+    work behind it gets quicker too, less where something else bounds the step meanwhile.
     moved_ns: of the best other legal place of a host op, moved_to: that place; None when it has none.
     """
 
     name: str
     lane: str
+    own_ns: float
     free_ns: float
     halved_ns: float
     moved_ns: float | None = None
     moved_to: Move | None = None
+
+    @property
+    def follows_ns(self) -> float:
+        """The part of free_ns that is not its own time."""
+        return self.free_ns - self.own_ns
 
 
 @dataclass(frozen=True)
@@ -54,10 +67,21 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     base_ns, *steps_ns = [mean(found, _step_ns) for found in cells]
     gains = [base_ns - step_ns for step_ns in steps_ns]
     best = _best_moves(tried, gains[len(cost_jobs) :])
-    bars = [
-        _of_part(name, lane, gains[2 * i], gains[2 * i + 1], best.get(name) if lane == "host" else None)
-        for i, (name, lane) in enumerate(parts)
-    ]
+    own = _own_times(setting, placement)
+    bars = []
+    for i, (name, lane) in enumerate(parts):
+        moved_ns, moved_to = (best.get(name) if lane == "host" else None) or (None, None)
+        bars.append(
+            OpSensitivity(
+                name=name,
+                lane=lane,
+                own_ns=own.get((name, lane), 0.0),
+                free_ns=gains[2 * i],
+                halved_ns=gains[2 * i + 1],
+                moved_ns=moved_ns,
+                moved_to=moved_to,
+            )
+        )
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
     caveats = caveats_of(cell for found in cells for cell in found)
     return Sensitivity(
@@ -82,9 +106,20 @@ def _parts(placement: Placement) -> Iterator[tuple[str, str]]:
     yield from ((work, "device") for work in dict.fromkeys(work.name for op in ops for work in op.works))
 
 
-def _of_part(name: str, lane: str, free_ns: float, halved_ns: float, best: tuple[float, Move] | None) -> OpSensitivity:
-    gain_ns, move = best or (None, None)
-    return OpSensitivity(name=name, lane=lane, free_ns=free_ns, halved_ns=halved_ns, moved_ns=gain_ns, moved_to=move)
+def _own_times(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
+    """(name, host or device) -> its mean time in a full step of the unchanged replay, ns; waits are not its own."""
+    scenario = setting.scenarios(placement)[0]
+    trace = replay(setting.source, setting.costs(scenario.seed), scenario).trace(setting.source.path)
+    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
+    side = pl.when(pl.col("lane") == Lane.HOST.value).then(pl.lit("host")).otherwise(pl.lit("device"))
+    waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
+    times = (
+        trace.table("events")
+        .filter(pl.col("step").is_in(full["step"].implode()))
+        .group_by("op", side=side)
+        .agg(total_ns=(pl.col("end_ns") - pl.col("start_ns") - waited).sum())
+    )
+    return {(op, side): total_ns / full.height for op, side, total_ns in times.iter_rows()}
 
 
 def _changed(setting: Setting, name: str, value: str) -> Setting:

@@ -35,9 +35,9 @@ def test_heat_map_leaves_out_the_baseline_and_keeps_holes():
 
 def test_tornado_shows_what_moves_the_step():
     bars = (
-        OpSensitivity("target", "device", 500.0, 250.0),
-        OpSensitivity("decide", "host", 0.0, 0.0, 40.0),
-        OpSensitivity("idle", "host", 0.5, 0.2),
+        OpSensitivity("target", "device", 0.0, 500.0, 250.0),
+        OpSensitivity("decide", "host", 0.0, 0.0, 0.0, 40.0),
+        OpSensitivity("idle", "host", 0.0, 0.5, 0.2),
     )
     found = Sensitivity("lag", 8, 1_000.0, bars)
     assert [bar.name for bar in shown_bars(found)] == ["target", "decide"]

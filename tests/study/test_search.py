@@ -93,6 +93,8 @@ def test_tornado(tmp_path):
     assert bars["target", "device"].moved_ns is None
     decide = bars["decide", "host"]
     assert decide.free_ns == 100
+    assert bars["target", "device"].own_ns == 200
+    assert all(bar.free_ns == bar.own_ns + bar.follows_ns for bar in found.bars)
     assert decide.moved_ns == found.step_ns - min(
         step_ns(where, moved) for moved in legal_orders(1).placements if moved.name == "lag-overlap-late"
     )

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from simtool.cli.numbers import whole_number
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
 from simtool.errors import UsageError
+from simtool.files.reading import quoted
 from simtool.step.ops import CATALOGUE, priced_name
 from simtool.step.placement import Placement, resolve_placement
 
@@ -49,6 +51,7 @@ Predictor = Annotated[
 ]  # fmt: skip
 FigureOption = Annotated[Path | None, typer.Option(help="Also draw it, into this HTML file.")]
 
+_MOST_IN_LIST, _LONGEST_LIST = 10_000_000, 100
 _STEPS = (
     "averaged over decode steps at the full batch, as replay's steady tok/s (its step: over all decode steps), without "
     "the time between steps"
@@ -60,9 +63,12 @@ def numbers(text: str | None, default: int) -> list[int]:
     if text is None:
         return [default]
     try:
-        found = [int(part) for part in text.split(",")]
-    except ValueError as error:
-        raise UsageError(f"{text!r} is not a list of whole numbers; expected something like 1,4,16") from error
+        found = [whole_number(part, "a part") for part in text.split(",")]
+    except UsageError as error:
+        raise UsageError(f"{quoted(text)} is not a list of whole numbers; expected something like 1,4,16") from error
+    if max(map(abs, found)) > _MOST_IN_LIST or len(found) > _LONGEST_LIST:
+        limits = f"{_LONGEST_LIST} numbers up to {_MOST_IN_LIST:,}"
+        raise UsageError(f"{quoted(text)} is beyond reason; expected at most {limits}")
     return list(dict.fromkeys(found))
 
 

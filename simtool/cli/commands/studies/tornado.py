@@ -22,6 +22,12 @@ if TYPE_CHECKING:
     from simtool.study.sensitivity import OpSensitivity, Sensitivity
 
 
+_PARTS = (
+    "free is the work's own time and what follows: more where what runs behind it gets quicker too, less where it ran "
+    "beside something that bounds the step"
+)
+
+
 def tornado(
     trace: study.TraceArgument,
     policy: Annotated[str, typer.Option(help="A placement's name or a .toml file.")] = "lag-overlap",
@@ -81,6 +87,8 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
             bar.name,
             bar.lane,
             format_ns(bar.free_ns),
+            format_ns(bar.own_ns),
+            format_ns(bar.follows_ns),
             format_ns(bar.halved_ns),
             "-" if bar.moved_ns is None else format_ns(bar.moved_ns),
             "" if bar.moved_to is None or bar.moved_ns is None or bar.moved_ns <= 0 else bar.moved_to.where,
@@ -91,7 +99,8 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
         f"modeled: {found.placement}, concurrency {found.concurrency}, mean full-batch step {format_ns(found.step_ns)}"
     )
     console.note(f"modeled, {basis}")
-    heads = ("work", "lane", "free", "halved", "moved", "where to")
+    console.note(_PARTS)
+    heads = ("work", "lane", "free", "own time", "what follows", "halved", "moved", "where to")
     console.show(table(title, heads, rows, numbers_from=2))
 
 
@@ -101,6 +110,8 @@ def _as_json(bar: OpSensitivity) -> dict[str, object]:
         "name": bar.name,
         "lane": bar.lane,
         "free_ns": bar.free_ns,
+        "own_ns": bar.own_ns,
+        "follows_ns": bar.follows_ns,
         "halved_ns": bar.halved_ns,
         "moved_ns": bar.moved_ns,
         "moved_to": moved,
