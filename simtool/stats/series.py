@@ -16,7 +16,7 @@ from simtool.stats.interval import Interval
 from simtool.stats.student import quantile
 
 #: Below any, no interval is given: its coverage would fall short of its level (docs/statistics.md).
-MIN_STEPS = 30
+MIN_STEPS = 50
 MIN_EFFECTIVE = 15
 MIN_CYCLES = 3
 

@@ -42,7 +42,8 @@ class ForeignLoad:
         if self.worst is None or self.trustworthy:
             return ""
         during = "the run" if self.runs == 1 else f"{self.too_busy} of {self.runs} runs"
-        share = f"{self.worst:.0%}" if self.too_busy == 1 else f"up to {self.worst:.0%}"
+        share = f"{self.worst * 100:.0f} %"
+        share = share if self.too_busy == 1 else f"up to {share}"
         return f"not trustworthy: other programs used {share} of the machine's cores during {during}"
 
 

@@ -106,7 +106,7 @@ def test_a_handful_of_steps_tells_nothing():
     assert not result.resolved
     assert (result.found.bounds, result.interval) == (None, "-")
     assert result.verdict == (
-        "cannot tell b from a: 4 steps, and fewer than 30 tell too little of their spread "
+        "cannot tell b from a: 4 steps, and fewer than 50 tell too little of their spread "
         "(here it gives 50.0 % fewer tokens/s)"
     )
 

@@ -99,7 +99,7 @@ def test_a_busy_machine_is_said_before_anything_else(tmp_path):
     ]
     (only,) = verdicts(gather_arms(runs))
     assert only.headline.startswith(
-        "live: not trustworthy: other programs used up to 77% of the machine's cores during 2 of 4 runs; "
+        "live: not trustworthy: other programs used up to 77 % of the machine's cores during 2 of 4 runs; "
     )
     assert only.comparisons[0].verdict.startswith("not trustworthy: ")
     assert not only.load.trustworthy
