@@ -1,6 +1,6 @@
 """How often does what says 95 % hold the truth?
 
-    python benchmarks/coverage.py                         # the table of docs/statistics.md, a minute
+    python benchmarks/coverage.py                         # the table of docs/statistics.md, ten minutes
     python benchmarks/coverage.py --prompts traces/sl7-lag  # prompts drawn anew and replayed, some minutes
 
 Each row is a kind of step series whose mean is known. Three methods: the moving-block bootstrap, blocks of n^(1/3) to
@@ -146,7 +146,9 @@ def drawn(source: Trace, rng: np.random.Generator, count: int) -> Trace:
     base = int(queue["arrival_ns"].to_numpy().min())
     named = [queue[int(pick)].with_columns(request_id=pl.lit(f"d{k:05d}")) for k, pick in enumerate(picks)]
     times = {name: pl.lit(base) + pl.int_range(pl.len()) for name in ("arrival_ns", "admitted_ns")}
-    tables = {"requests": pl.concat(named).with_columns(**times)}
+    # each draw is a prompt of its own, though the pool is small
+    none = pl.lit(None, pl.List(pl.Int32)).alias("prompt_ids")
+    tables = {"requests": pl.concat(named).with_columns(none, **times)}
     for name in ("rows", "outcomes"):
         parts = source.table(name).partition_by("request_id", as_dict=True)
         tables[name] = pl.concat(

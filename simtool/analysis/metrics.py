@@ -171,6 +171,11 @@ def full_occupancy(decode: pl.DataFrame) -> pl.DataFrame:
     return decode.filter(pl.col("batch") == pl.col("batch").max())
 
 
+def whole_run_tokens_per_s(requests: pl.DataFrame, steps: pl.DataFrame) -> float:
+    """Return output tokens over the span of a run that has steps."""
+    return _rate(int(requests["output_tokens"].sum()) * NS_PER_S, _span_ns(steps)) or 0.0
+
+
 def spread(durations_ns: NDArray[np.generic]) -> Spread:
     """Return count, sum and percentiles; an empty set has percentiles 0."""
     if not len(durations_ns):

@@ -19,7 +19,7 @@ import polars as pl
 from simtool.analysis.busy import device_busy
 from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.comparison.runs import Run, cycles_of
-from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.analysis.metrics import decode_steps, full_occupancy, whole_run_tokens_per_s
 from simtool.errors import UsageError
 from simtool.lifetimes import end_with_parent
 from simtool.profile.profile import Profile
@@ -90,7 +90,8 @@ class Setting:
 class Cell:
     """One replay. Figures are over decode steps at full occupancy; times in ns.
 
-    tokens, duration_ns: by step. idle_ns: in which no device lane ran. caveats: the replay's own.
+    tokens, duration_ns: by step. idle_ns: in which no device lane ran. whole_run_tokens_per_s: of all steps, ramp-up
+    and ramp-down too. caveats: the replay's own.
     """
 
     placement: str
@@ -102,6 +103,7 @@ class Cell:
     offered: int
     accepted: int
     idle_ns: int
+    whole_run_tokens_per_s: float
     caveats: Caveats = field(default_factory=Caveats)
 
     @property
@@ -274,5 +276,6 @@ def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
         offered=int(mine["prefix_len"].sum()),
         accepted=int(mine["accepted"].sum()),
         idle_ns=int(full["duration_ns"].sum()) - int(busy.sum()),
+        whole_run_tokens_per_s=whole_run_tokens_per_s(trace.table("requests"), trace.table("steps")),
         caveats=caveats,
     )

@@ -69,9 +69,10 @@ class Swept:
 
 def sweep(grid: Grid, *, processes: int, progress: Progress) -> Swept:
     """Run the grid. Columns: trace, profile, sl, algorithm, concurrency, stale_loss, placement, seed, refitted, steps,
-    full_batch, tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length, idle_share, extrapolated;
-    all modeled, and over decode steps at the full batch, of which there are `steps`. trace: as `trace_labels` names it.
-    refitted: the seed has costs of its own. extrapolated: how many costs were priced beyond the calibrated sizes.
+    full_batch, tokens_per_s, whole_run_tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length,
+    idle_share, extrapolated; all modeled, and (but for the whole run) over decode steps at the full batch, of which
+    there are `steps`. trace: as `trace_labels` names it. refitted: the seed has costs of its own. extrapolated: how
+    many costs were priced beyond the calibrated sizes.
     """
     jobs = grid.jobs()
     labels = trace_labels([setting.source.path for setting in grid.settings])
@@ -94,20 +95,25 @@ def trace_labels(paths: Sequence[Path]) -> dict[Path, str]:
 def with_gain(table: pl.DataFrame, baseline: str) -> pl.DataFrame:
     """Average over seeds and add `gain`: tokens_per_s over that of the baseline placement, minus 1, paired by seed.
 
-    gain_low, gain_high: its 95 % interval (see `analysis.compare`); null with one replay each. One row a trace,
-    profile, concurrency, stale loss and placement. Raises UsageError when the baseline was not run.
+    gain_whole_run: the same of whole-run tokens/s. gain_low, gain_high: the gain's 95 % interval (see
+    `analysis.compare`); null with one replay each. One row a trace, profile, concurrency, stale loss and placement.
+    Raises UsageError when the baseline was not run.
     """
     check_baseline(baseline, table["placement"].unique(maintain_order=True).to_list())
-    base = table.filter(pl.col("placement") == baseline).select(*_WHERE, "seed", base=pl.col("tokens_per_s"))
+    base = table.filter(pl.col("placement") == baseline).select(
+        *_WHERE, "seed", base="tokens_per_s", base_whole_run="whole_run_tokens_per_s"
+    )
     joined = table.join(base, on=[*_WHERE, "seed"], maintain_order="left", nulls_equal=True)
     rows = []
     for _, part in joined.group_by(*_WHERE, "placement", maintain_order=True):
         logs = (part["tokens_per_s"] / part["base"]).log().to_list()
         found = mean_interval(logs, draws=bool(part["refitted"][0]))
+        whole = mean_interval((part["whole_run_tokens_per_s"] / part["base_whole_run"]).log().to_list()).mean
         means = {name: part[name].mean() for name in ("tokens_per_s", "step_ns")}
         gains = {"gain": _change(found.mean), "gain_low": _change(found.low), "gain_high": _change(found.high)}
+        gains["gain_whole_run"] = _change(whole)
         rows.append({**part.row(0, named=True), **means, **gains})
-    kept = [*_WHERE, "placement", "tokens_per_s", "step_ns", "gain", "gain_low", "gain_high"]
+    kept = [*_WHERE, "placement", "tokens_per_s", "step_ns", "gain", "gain_low", "gain_high", "gain_whole_run"]
     return pl.DataFrame(rows, infer_schema_length=None).select(kept)
 
 
@@ -170,6 +176,7 @@ def _row(trace: str, setting: Setting, cell: Cell) -> dict[str, object]:
         "steps": cell.steps,
         "full_batch": cell.full_batch,
         "tokens_per_s": cell.tokens_per_s,
+        "whole_run_tokens_per_s": cell.whole_run_tokens_per_s,
         "step_ns": cell.step_ns,
         "tokens_per_step": cell.tokens_per_step,
         "offered": cell.offered,

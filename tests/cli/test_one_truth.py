@@ -56,6 +56,7 @@ def test_replay_compare_sweep_and_report_agree(replayed, folder, capsys):
         whole = lines[name]["whole_run_tokens_per_s"] / lines["static"]["whole_run_tokens_per_s"]
         assert compared["ratio"] == pytest.approx(steady, rel=NEAR)
         assert compared["other_ratio"] == pytest.approx(whole, rel=NEAR)
+        assert swept[name]["gain_whole_run"] == pytest.approx(whole - 1, abs=1e-12)
         assert swept[name]["gain"] == pytest.approx(compared["ratio"] - 1, abs=1e-12)
     for name, line in lines.items():
         assert swept[name]["tokens_per_s"] == pytest.approx(line["steady_tokens_per_s"], rel=NEAR)

@@ -65,7 +65,7 @@ def test_affordable_loss_is_drawn_as_the_grid_that_was_replayed():
 
 def cell(name, step_ns):
     run = Run(name, np.full(60, 4), np.full(60, step_ns), "w")
-    return Cell(name, 8, None, run, 8, 320, 100, 60, 0)
+    return Cell(name, 8, None, run, 8, 320, 100, 60, 0, 1.0)
 
 
 def test_region_map_marks_ties():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simtool.analysis.comparison.headline import Metric
+from simtool.analysis.comparison.headline import Metric, disagree
 from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad
 from simtool.analysis.comparison.order import Order
 from simtool.stats.interval import LEVEL_TEXT, Interval
 
 DRIFT_REMEDY = "runs drift; record 3 or more interleaved repetitions"
-_TELLING = 0.0005  # a change that rounds to 0.0 % points no way
 
 
 @dataclass(frozen=True)
@@ -70,8 +69,7 @@ class Comparison:
         """Whether the other of steady and whole-run tok/s points the other way."""
         if self.other_ratio is None or self.metric is Metric.STEP_TIME:
             return False
-        changes = self.ratio - 1, self.other_ratio - 1
-        return changes[0] * changes[1] < 0 and min(map(abs, changes)) > _TELLING
+        return disagree(self.ratio - 1, self.other_ratio - 1)
 
     @property
     def _clear(self) -> bool:

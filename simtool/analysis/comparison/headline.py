@@ -29,11 +29,18 @@ class Metric(StrEnum):
         return self is not Metric.STEP_TIME
 
 
+_TELLING = 0.0005
+
 HEADLINE = Metric.TOKENS_PER_S
 BASELINE = "static"
 
 #: What stands in where static was not run: the pull request's first behaviour.
 _BASELINES = (BASELINE, "this-step")
+
+
+def disagree(change: float, other: float) -> bool:
+    """Whether two metrics' changes, as shares, point opposite ways; one that rounds to 0.0 % points no way."""
+    return change * other < 0 and min(abs(change), abs(other)) >= _TELLING
 
 
 def baseline_of(placements: Sequence[str], wanted: str | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simtool.analysis.comparison.headline import baseline_of
+from simtool.analysis.comparison.headline import baseline_of, disagree
 from simtool.cli.options import (
     ForceFlag,
     JsonFlag,
@@ -122,6 +122,12 @@ def _print(gains: pl.DataFrame, basis: str, *, json: bool) -> None:
         *("steady tok/s", "full-batch step", "gain", "95 % interval"),
     )
     console.show(table(f"modeled, {basis}", heads, rows, numbers_from=5))
+    for row in gains.iter_rows(named=True):
+        if disagree(row["gain"], row["gain_whole_run"]):
+            console.say(
+                f"{row['trace']}, concurrency {row['concurrency']}: over the whole run {row['placement']} points the "
+                f"other way: {row['gain_whole_run']:+.1%}"
+            )
 
 
 def _interval(row: Mapping[str, Any]) -> str:
