@@ -173,9 +173,8 @@ class _Run:
             self.scheduler.retire(sequence)
             prompt, output = sequence.request.prompt_tokens, sequence.output_tokens
             times = (0, self.admitted[name], self.first[name], self.machine.tokens_ns)
-            self._add(
-                "requests", name, *times, prompt, output, output, "length", "toy", None, list(range(output)), None
-            )
+            ids = (None, list(range(output)), None)
+            self._add("requests", name, *times, prompt, output, output, "length", "toy", *ids, sequence.slot)
 
     def _prefix(self, sequence: ActiveRequest, confidence: list[float]) -> tuple[int, bool]:
         lag = self.placement.lag_steps

@@ -18,6 +18,7 @@ from simtool.replay.replay import as_run, caveats_of
 from simtool.replay.request_queue import RequestQueue
 from simtool.replay.scenario import Scenario
 from simtool.trace.trace import Trace
+from simtool.units import NS_PER_S
 
 _KEPT_SOURCES = 4  # the jobs of a study come source by source
 _KEPT_REFITS = 64
@@ -27,7 +28,7 @@ _KEPT_REFITS = 64
 class Figures:
     """Of decode steps at full occupancy, as a cell has them. tokens, duration_ns: [steps]; the others over all.
 
-    cycles: distinct prompts over the full batch.
+    whole_run_tokens_per_s: of all steps. cycles: distinct prompts over the full batch.
     """
 
     tokens: NDArray[np.int64]
@@ -37,6 +38,7 @@ class Figures:
     offered: int
     accepted: int
     idle_ns: int
+    whole_run_tokens_per_s: float
     cycles: float
     caveats: Caveats
 
@@ -71,6 +73,7 @@ class CompiledFigures:
             offered=int(steps.offered[full].sum()),
             accepted=int(steps.accepted[full].sum()),
             idle_ns=int(duration_ns.sum() - times.busy[full].sum()),
+            whole_run_tokens_per_s=_whole_run(run),
             cycles=self._prompts_of(run.queue) / full_batch,
             caveats=caveats_of(source, profile, scenario, visits, run.extrapolated),
         )
@@ -97,6 +100,11 @@ class CompiledFigures:
                 del self._replays[next(iter(self._replays))]
             self._replays[id(source)] = CompiledReplays(source, self._prices)  # the source keeps its identity
         return self._replays[id(source)]
+
+
+def _whole_run(run: CompiledRun) -> float:
+    """Tokens per second of all steps, prefills too."""
+    return int(run.plan.steps.tokens.sum()) * NS_PER_S / int(run.times.end.max() - run.times.start.min())
 
 
 def _full(run: CompiledRun, source: Trace) -> NDArray[np.int64]:

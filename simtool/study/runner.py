@@ -249,6 +249,7 @@ def _compiled_cell(compiled: CompiledFigures, source: Trace, profile: Profile, s
         offered=figures.offered,
         accepted=figures.accepted,
         idle_ns=figures.idle_ns,
+        whole_run_tokens_per_s=figures.whole_run_tokens_per_s,
         caveats=figures.caveats,
     )
 
