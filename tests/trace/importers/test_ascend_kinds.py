@@ -309,3 +309,15 @@ def test_a_broken_or_foreign_database_is_refused(tmp_path: Path, cut: int) -> No
 def test_a_folder_of_nothing_is_refused_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"give a torch_npu profiler's folder"):
         import_path(tmp_path)
+
+
+def test_a_profile_beside_its_raw_data_is_one_profile(tmp_path: Path) -> None:
+    """torch_npu leaves msprof's own output and a database beside what it made of them."""
+    root = save(tmp_path / "host_1_ascend_pt", [*USUAL, _MARK, *_TWO])
+    raw = root / "PROF_000001_2025" / "mindstudio_profiler_output"
+    raw.mkdir(parents=True)
+    (raw / "msprof_20250101.json").write_text(json.dumps([*USUAL, *_TWO]))
+    save_database(root / "ascend_pytorch_profiler_0.db", _tables())
+    for path in (tmp_path, root):
+        assert _rows(import_path(path), "op", "start_ns", "flow") == _WHOLE
+    assert _rows(import_path(raw.parent), "op", "start_ns", "flow") == _WHOLE

@@ -206,6 +206,7 @@ def test_work_before_its_launch_is_a_finding(tmp_path: Path) -> None:
     assert imported.manifest.details["launch_delay"] == {
         "launches": 2,
         "work_before_launch": 2,
+        "clocks_differ_by_at_least_ns": 40_000,
         "least_ns": -40_000,
         "median_ns": -35_000,
         "spread_p5_p95_ns": 10_000,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,10 @@ _PLACES = (
     "PROF_*",
     "PROF_*/mindstudio_profiler_output",
     "mindstudio_profiler_output",
+    "*_ascend_pt/PROF_*/mindstudio_profiler_output",
+    "timeline",
+    "PROF_*/timeline",
+    "PROF_*/device_*/timeline",
 )
 _TIMELINES = (TIMELINE, "msprof_[0-9]*.json", "msprof.json")
 _KERNELS = (KERNELS, "op_summary_*.csv")
@@ -35,20 +40,28 @@ class ProfileFiles:
 
 def find_files(path: Path) -> ProfileFiles:
     """Find the one profile at or under a path. Raises TraceError when there is none, or several."""
-    folders = [
-        folder for place in _PLACES for folder in ([path] if not place else sorted(path.glob(place))) if folder.is_dir()
-    ]
-    found = [files for folder in folders if (files := _files_in(folder)) is not None]
-    whole = [files for files in found if files.timeline or files.kernels] or found
-    if not whole:
+    found = _found_first(path, lambda files: bool(files.timeline or files.kernels)) or _found_first(
+        path, lambda _: True
+    )
+    if not found:
         raise TraceError(
             f"{path}: neither {TIMELINE} nor {KERNELS} nor a profiler's .db in it; give a torch_npu profiler's folder "
             "(*_ascend_pt), analysed, or one of these files"
         )
-    if len(whole) > 1:
-        names = ", ".join(str(files.place.relative_to(path)) for files in whole)
-        raise TraceError(f"{path}: holds {len(whole)} profiles ({names}); give one of them")
-    return whole[0]
+    if len(found) > 1:
+        names = ", ".join(str(files.place.relative_to(path)) for files in found)
+        raise TraceError(f"{path}: holds {len(found)} profiles ({names}); give one of them")
+    return found[0]
+
+
+def _found_first(path: Path, wanted: Callable[[ProfileFiles], bool]) -> list[ProfileFiles]:
+    """The profiles at the first of the places that holds any that are wanted: others repeat it in raw or older form."""
+    for place in _PLACES:
+        folders = [path] if not place else sorted(path.glob(place))
+        read = [files for folder in folders if folder.is_dir() and (files := _files_in(folder)) is not None]
+        if found := [files for files in read if wanted(files)]:
+            return found
+    return []
 
 
 def _files_in(folder: Path) -> ProfileFiles | None:

@@ -24,6 +24,7 @@ class LaunchDelays:
         return {
             "launches": self.launches,
             "work_before_launch": self.early,
+            "clocks_differ_by_at_least_ns": max(-self.least_ns, 0),
             "least_ns": self.least_ns,
             "median_ns": self.median_ns,
             "spread_p5_p95_ns": self.spread_ns,
