@@ -16,6 +16,7 @@ from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache, told_kv_cache
 from simtool.replay.caveats import Beyond, Caveats, Visits
 from simtool.replay.columns import Framer
+from simtool.replay.drawn import outcomes_in_order
 from simtool.replay.prices.cost_sampler import CostSampler
 from simtool.replay.prices.step_program import StepProgram
 from simtool.replay.recorder import ReplayRecorder
@@ -80,7 +81,9 @@ def replay_to(path: Path | str, source: Trace, profile: Profile, scenario: Scena
         run = _simulate(source, profile, scenario, writer.add)
         caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
         manifest = _manifest(source, profile, scenario, run.visits, caveats, "simpy")
-        writer.finish(manifest, {"requests": _with_times(run), "outcomes": source.table("outcomes")})
+        for outcomes in outcomes_in_order(source):
+            writer.add({"outcomes": outcomes})
+        writer.finish(manifest, {"requests": _with_times(run)})
     return open_trace(path)
 
 

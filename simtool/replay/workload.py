@@ -18,6 +18,7 @@ import polars as pl
 
 from simtool.errors import TraceError, UsageError
 from simtool.replay.admission import admissible
+from simtool.replay.drawn import DrawnTrace
 from simtool.replay.keyed_rng import uniform
 from simtool.replay.scenario import Scenario
 from simtool.step.scheduler import Request
@@ -71,9 +72,10 @@ class Workload:
         served = ServedWorkload(source=self.source, requests=len(self.requests), warnings=self.warnings)
         told = {"workload": served.to_dict(), "bootstrap": dataclasses.asdict(bootstrap)}
         details = {**recorded.manifest.details, **told}
-        tables = {name: empty_frame(table) for name, table in TABLES.items()}
-        tables |= {"requests": _requests(self.requests), "outcomes": _outcomes(recorded, drawn)}
-        return Trace(recorded.path, dataclasses.replace(recorded.manifest, details=details), tables)
+        tables = {name: empty_frame(table) for name, table in TABLES.items() if name != "outcomes"}
+        tables["requests"] = _requests(self.requests)
+        manifest = dataclasses.replace(recorded.manifest, details=details)
+        return DrawnTrace(recorded.path, manifest, tables, recorded=recorded, draws=drawn)
 
 
 def read_workload(path: Path, limit: int | None = None, unit: TimeUnit | None = None) -> Workload:
@@ -163,14 +165,3 @@ def _requests(requests: Sequence[Request]) -> pl.DataFrame:
         "finish_reason": ["length"] * len(requests),
     }
     return make_frame(TABLES["requests"], columns)
-
-
-def _outcomes(recorded: Trace, drawn: pl.DataFrame) -> pl.DataFrame:
-    """The donors' outcomes, visited and filled, each moved to the anchors of those who drew them."""
-    prompts = recorded.table("requests").select("request_id", "prompt_tokens")
-    known = recorded.table("outcomes").join(prompts, on="request_id").rename({"request_id": "donor"})
-    known = known.with_columns(offset=pl.col("anchor_position") - pl.col("prompt_tokens"))
-    moved = drawn.join(known, on="donor", maintain_order="left_right")
-    moved = moved.filter(pl.col("offset").is_between(0, pl.col("anchors") - 1))
-    anchor = (pl.col("first_anchor") + pl.col("offset")).alias("anchor_position")
-    return moved.with_columns(anchor).select([column.name for column in TABLES["outcomes"].columns])

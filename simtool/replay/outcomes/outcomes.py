@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.errors import TraceError
+from simtool.replay.drawn import DrawnTrace
 from simtool.replay.outcomes.blocks import Blocks, Found, read_blocks
+from simtool.replay.outcomes.draws import read_drawn
 from simtool.replay.outcomes.substitutes import Known, stand_ins
 from simtool.replay.scenario import OutcomeMode
 from simtool.step.scheduler import Request
@@ -86,7 +88,8 @@ def find_outcomes(trace: Trace, mode: OutcomeMode, requests: Sequence[Request], 
     A match run that is unknown because the output ends inside the block counts as a full match: the recorded
     tokens that were left all matched, and what lay beyond them is cut off anyway.
     """
-    blocks, found = read_blocks(trace, requests)
+    read = read_drawn(trace, requests) if isinstance(trace, DrawnTrace) else read_blocks(trace, requests)
+    blocks, found = read
     prompts = np.array([request.prompt_tokens for request in requests], np.int64)
     visits = np.maximum(np.array(totals, np.int64) - 1, 0)
     base = np.cumsum(visits) - visits - prompts
