@@ -20,7 +20,7 @@ from simtool.analysis.busy import device_busy
 from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.comparison.runs import Run, cycles_of
 from simtool.analysis.metrics import decode_steps, full_occupancy, whole_run_tokens_per_s
-from simtool.errors import UsageError
+from simtool.errors import SimtoolError, UsageError
 from simtool.lifetimes import end_with_parent
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
@@ -86,6 +86,10 @@ class Setting:
         return (refitted or self.profile.refitted)(seed)
 
 
+#: A placement under a setting: one replay a seed.
+Job = tuple[Setting, Placement]
+
+
 @dataclass(frozen=True)
 class Cell:
     """One replay. Figures are over decode steps at full occupancy; times in ns.
@@ -148,30 +152,36 @@ def run_cell(source: Trace, profile: Profile, scenario: Scenario, *, simulator: 
     return _boil_down(replayed.trace(source.path), scenario, replayed.caveats)
 
 
-def run_cells(
-    jobs: Sequence[tuple[Setting, Placement]], *, processes: int = 1, progress: Progress = silent
-) -> list[list[Cell]]:
+def run_cells(jobs: Sequence[Job], *, processes: int = 1, progress: Progress = silent) -> list[list[Cell]]:
     """Run placements under settings: for each job its cells, one a seed. The order is the jobs' own.
 
     processes: how many to use with SimPy; 1 stays in this one, and so does the compiled simulator, which is done before
     another process has started. Raises TraceError or ProfileError like a replay, UsageError where no step decodes.
     """
-    counts = [max(len(setting.seeds), 1) for setting, _ in jobs]
+    found: list[list[Cell]] = []
+    for cells in each_job(jobs, processes=processes):
+        if isinstance(cells, SimtoolError):
+            raise cells
+        found.append(cells)
+        progress(sum(map(len, found)))
+    return found
+
+
+def each_job(jobs: Sequence[Job], *, processes: int = 1) -> Iterator[list[Cell] | SimtoolError]:
+    """Yield each job's cells when they are done, in the jobs' order, or why there are none; see `run_cells`."""
     compiled = all(simulator_of(setting) == "compiled" for setting, _ in jobs)
     if compiled or processes == 1 or len(jobs) == 1:
-        run = job_runner()
-        found, done = [], 0
-        for job, count in zip(jobs, counts, strict=True):
-            found.append(run(job))
-            done += count
-            progress(done)
-        return found
+        yield from map(partial(_attempt, job_runner()), jobs)
+        return
     with _pool(processes) as pool:
-        found = []
-        for done, cells in enumerate(pool.map(_run_job, jobs, chunksize=4), start=1):
-            found.append(cells)
-            progress(sum(counts[:done]))
-        return found
+        yield from pool.map(partial(_attempt, _run_job), jobs, chunksize=4)
+
+
+def _attempt(run: Callable[[Job], list[Cell]], job: Job) -> list[Cell] | SimtoolError:
+    try:
+        return run(job)
+    except SimtoolError as error:
+        return error
 
 
 @contextmanager
@@ -211,11 +221,11 @@ def simulator_of(setting: Setting) -> SimulatorChoice:
     return setting.simulator or default_simulator()
 
 
-def job_runner() -> Callable[[tuple[Setting, Placement]], list[Cell]]:
+def job_runner() -> Callable[[Job], list[Cell]]:
     """Return what runs jobs one after the other, each by its setting's simulator."""
     compiled = CompiledFigures()
 
-    def run(job: tuple[Setting, Placement]) -> list[Cell]:
+    def run(job: Job) -> list[Cell]:
         setting, placement = job
         if simulator_of(setting) == "simpy":
             return _run_job(job)
@@ -228,7 +238,7 @@ def job_runner() -> Callable[[tuple[Setting, Placement]], list[Cell]]:
     return run
 
 
-def _run_job(job: tuple[Setting, Placement]) -> list[Cell]:
+def _run_job(job: Job) -> list[Cell]:
     setting, placement = job
     scenarios = setting.scenarios(placement)
     return [run_cell(setting.source, setting.costs(scenario.seed), scenario) for scenario in scenarios]

@@ -11,12 +11,13 @@ from pathlib import Path
 import polars as pl
 import polars.selectors as cs
 
-from simtool.errors import UsageError
+from simtool.errors import SimtoolError, UsageError
 from simtool.files.writing import write_bytes
-from simtool.replay.caveats import Caveats
+from simtool.replay.caveats import Caveats, merged
 from simtool.stats.student import mean_interval
 from simtool.step.placement import Placement
-from simtool.study.runner import Cell, Progress, Setting, caveats_of, run_cells
+from simtool.study.points import Point, PointStore
+from simtool.study.runner import Cell, Job, Progress, Setting, each_job
 
 _WHERE = ("trace", "profile", "sl", "concurrency", "stale_loss")
 
@@ -61,28 +62,58 @@ class Grid:
 
 @dataclass(frozen=True)
 class Swept:
-    """A sweep's table, and what its replays have to say, by trace, profile and concurrency."""
+    """A sweep's table, and what its replays have to say, by trace, profile and concurrency.
+
+    failed: points that have no rows, and why, a sentence each. resumed: replays that an earlier sweep had done.
+    """
 
     table: pl.DataFrame
     caveats: Mapping[str, Caveats]
+    failed: tuple[str, ...] = ()
+    resumed: int = 0
 
 
-def sweep(grid: Grid, *, processes: int, progress: Progress) -> Swept:
+def sweep(grid: Grid, *, processes: int, progress: Progress, store: PointStore | None = None) -> Swept:
     """Run the grid. Columns: trace, profile, sl, algorithm, concurrency, stale_loss, placement, seed, refitted, steps,
     full_batch, tokens_per_s, whole_run_tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length,
     idle_share, extrapolated; all modeled, and (but for the whole run) over decode steps at the full batch, of which
     there are `steps`. trace: as `trace_labels` names it. refitted: the seed has costs of its own. extrapolated: how
     many costs were priced beyond the calibrated sizes.
+
+    store: takes each point when it is done, and has those that need not be done again. A point that cannot be
+    replayed is left out and told; raises its error when there is no other.
     """
     jobs = grid.jobs()
     labels = trace_labels([setting.source.path for setting in grid.settings])
-    results = run_cells(jobs, processes=processes, progress=progress)
-    rows = [
-        _row(labels[setting.source.path], setting, cell)
-        for (setting, _), cells in zip(jobs, results, strict=True)
-        for cell in cells
-    ]
-    return Swept(pl.DataFrame(rows), _caveats(labels, jobs, results))
+    points = {i: point for i, job in enumerate(jobs) if store and (point := store.get(*job))}
+    resumed = done = sum(len(point.rows) for point in points.values())
+    progress(done)
+    left = [i for i in range(len(jobs)) if i not in points]
+    errors: dict[int, SimtoolError] = {}
+    for i, cells in zip(left, each_job([jobs[i] for i in left], processes=processes), strict=True):
+        if isinstance(cells, SimtoolError):
+            errors[i] = cells
+            continue
+        points[i] = _point(jobs[i][0], cells)
+        if store:
+            store.put(*jobs[i], points[i])
+        done += len(cells)
+        progress(done)
+    if not points:
+        raise next(iter(errors.values()))
+    rows = [{**row, "trace": labels[jobs[i][0].source.path]} for i in sorted(points) for row in points[i].rows]
+    failed = tuple(f"{_name(labels, jobs[i])}: not replayed: {errors[i]}" for i in sorted(errors))
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    return Swept(table, _caveats(labels, jobs, points), failed, resumed)
+
+
+def _point(setting: Setting, cells: Sequence[Cell]) -> Point:
+    return Point(tuple(_row("", setting, cell) for cell in cells), tuple(cell.caveats for cell in cells))
+
+
+def _name(labels: Mapping[Path, str], job: Job) -> str:
+    setting, placement = job
+    return f"{labels[setting.source.path]}, {placement.name} at concurrency {setting.concurrency}"
 
 
 def trace_labels(paths: Sequence[Path]) -> dict[Path, str]:
@@ -96,14 +127,15 @@ def with_gain(table: pl.DataFrame, baseline: str) -> pl.DataFrame:
     """Average over seeds and add `gain`: tokens_per_s over that of the baseline placement, minus 1, paired by seed.
 
     gain_whole_run: the same of whole-run tokens/s. gain_low, gain_high: the gain's 95 % interval (see
-    `analysis.compare`); null with one replay each. One row a trace, profile, concurrency, stale loss and placement.
-    Raises UsageError when the baseline was not run.
+    `analysis.compare`); null with one replay each. One row a trace, profile, concurrency, stale loss and placement,
+    where the baseline was replayed too. Raises UsageError when it was nowhere.
     """
     check_baseline(baseline, table["placement"].unique(maintain_order=True).to_list())
     base = table.filter(pl.col("placement") == baseline).select(
         *_WHERE, "seed", base="tokens_per_s", base_whole_run="whole_run_tokens_per_s"
     )
     joined = table.join(base, on=[*_WHERE, "seed"], maintain_order="left", nulls_equal=True)
+    joined = joined.drop_nulls("base")
     rows = []
     for _, part in joined.group_by(*_WHERE, "placement", maintain_order=True):
         logs = (part["tokens_per_s"] / part["base"]).log().to_list()
@@ -121,17 +153,16 @@ def _change(log_ratio: float | None) -> float | None:
     return None if log_ratio is None else exp(log_ratio) - 1
 
 
-def _caveats(
-    labels: Mapping[Path, str], jobs: Sequence[tuple[Setting, Placement]], results: Sequence[Sequence[Cell]]
-) -> dict[str, Caveats]:
+def _caveats(labels: Mapping[Path, str], jobs: Sequence[Job], points: Mapping[int, Point]) -> dict[str, Caveats]:
     """What the replays of each trace, profile and concurrency have to say together."""
-    by_place: dict[str, list[Cell]] = {}
-    for (setting, _), cells in zip(jobs, results, strict=True):
+    by_place: dict[str, list[Caveats]] = {}
+    for i in sorted(points):
+        setting, _ = jobs[i]
         names = dict.fromkeys(
             (labels[setting.source.path], setting.profile.name)
         )  # its own costs have the trace's name
-        by_place.setdefault(f"{', '.join(names)}, concurrency {setting.concurrency}", []).extend(cells)
-    return {place: caveats_of(cells) for place, cells in by_place.items()}
+        by_place.setdefault(f"{', '.join(names)}, concurrency {setting.concurrency}", []).extend(points[i].caveats)
+    return {place: merged(found) for place, found in by_place.items()}
 
 
 def write_table(table: pl.DataFrame, path: Path) -> None:

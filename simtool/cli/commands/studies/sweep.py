@@ -11,6 +11,7 @@ import typer
 
 from simtool.analysis.comparison.headline import baseline_of, disagree
 from simtool.cli.options import (
+    FINDING,
     ForceFlag,
     JsonFlag,
     OtherModelFlag,
@@ -54,6 +55,7 @@ def sweep(
 ) -> None:  # fmt: skip
     """Replay every placement at every concurrency on every trace, and write one table with a row a replay."""
     from simtool.profile.whatif import check_effect
+    from simtool.study.points import PointStore
     from simtool.study.sweep import Grid, check_baseline, check_suffix, with_gain, write_table
     from simtool.study.sweep import sweep as run
 
@@ -87,10 +89,14 @@ def sweep(
         for loss in losses
     ]
     grid = Grid(settings, arms)
+    points = PointStore(target.with_name(f".{target.name}.points"))
     with console.progress("sweeping", total=grid.replays) as done:
-        swept = run(grid, processes=study.processes(jobs), progress=done)
+        swept = run(grid, processes=study.processes(jobs), progress=done, store=points)
     gains = with_gain(swept.table, baseline)
     write_table(swept.table, target)
+    points.remove()
+    if swept.resumed:
+        console.note(f"{swept.resumed} of them had been done by a sweep that was stopped")
     console.note(f"{swept.table.height} replays written to {target}")
     if figure is not None:
         from simtool.report.figures.figure_file import save_figure
@@ -101,6 +107,10 @@ def sweep(
     _print(gains, f"gain: over {baseline}; {study.basis(settings)}", json=json)
     for place, caveats in swept.caveats.items():
         study.warn(caveats, place, verbose=verbose)
+    for line in swept.failed:
+        console.note(line)
+    if swept.failed:
+        raise typer.Exit(FINDING)
 
 
 def _print(gains: pl.DataFrame, basis: str, *, json: bool) -> None:
