@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity test test-gpu test-npu-wheel lint check-docs docs picture answers answers-syncs \
+.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture answers answers-syncs \
     answers-syncs-live clean
 
 demo: $(VENV)/.engine
@@ -32,6 +32,10 @@ test-gpu: $(VENV)/.dev
 # The real torch_npu wheel in an environment of its own, without CANN or an NPU; says why where it cannot run.
 test-npu-wheel:
 	PYTHON=$(PYTHON) tests/engine/npu/lane
+
+# 1,000 hostile inputs, and a kill of every writer at each of its file operations; some minutes (docs/reliability.md).
+hostile: $(VENV)/.dev
+	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py
 
 # Rebuilds docs/fidelity.md; about half an hour, on a machine with nothing else to do.
 fidelity: $(VENV)/.engine
