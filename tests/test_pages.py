@@ -15,18 +15,28 @@ from simtool.cli.main import app
 ROOT = Path(__file__).parents[1]
 PAGES = [
     page
-    for folder in ("", "docs", "models", "models/profiles", "traces", "reports", "reports/xllm_2280", "integrations")
+    for folder in (
+        "",
+        "docs",
+        "docs/log",
+        "models",
+        "models/profiles",
+        "traces",
+        "reports",
+        "reports/xllm_2280",
+        "integrations",
+    )
     for page in sorted((ROOT / folder).glob("*.md"))
 ]
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-_HISTORY = ("CHANGELOG.md", "log.md")  # what was run once stays as it was typed
+_HISTORY = ("CHANGELOG.md",)  # what was run once stays as it was typed
 
 
 def _lines() -> list[tuple[str, str]]:
     """Page and command line, for each line of a code block that runs simtool; a backslash joins lines."""
     found = []
     for page in PAGES:
-        if page.name in _HISTORY:
+        if page.name in _HISTORY or page.parent.name == "log":
             continue
         fenced = False
         for line in page.read_text().replace("\\\n", " ").splitlines():

@@ -1,7 +1,7 @@
 """What ran just before, as cost features: how long the host's last wait was, and the executor's last work.
 
 Code that runs after a long pause, or after long work of another kind, finds cold caches and a core that has slept.
-The costs that grow with that grow with its logarithm (docs/log.md). A recording and a replay both come here for it.
+The costs that grow with that grow with its logarithm (docs/log/). A recording and a replay both come here for it.
 """
 
 from __future__ import annotations
