@@ -30,6 +30,7 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario, SimulatorChoice, outcome_mode
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
+from simtool.study.cluster import on_cluster
 from simtool.study.compiled_figures import CompiledFigures
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
@@ -167,14 +168,26 @@ def run_cells(jobs: Sequence[Job], *, processes: int = 1, progress: Progress = s
     return found
 
 
-def each_job(jobs: Sequence[Job], *, processes: int = 1) -> Iterator[list[Cell] | SimtoolError]:
-    """Yield each job's cells when they are done, in the jobs' order, or why there are none; see `run_cells`."""
+def each_job(
+    jobs: Sequence[Job], *, processes: int = 1, cluster: str | None = None
+) -> Iterator[list[Cell] | SimtoolError]:
+    """Yield each job's cells when they are done, in the jobs' order, or why there are none; see `run_cells`.
+
+    cluster: the address of a Dask scheduler, whose workers run them instead.
+    """
+    if cluster is not None:
+        yield from on_cluster(cluster, _attempt_alone, jobs)
+        return
     compiled = all(simulator_of(setting) == "compiled" for setting, _ in jobs)
     if compiled or processes == 1 or len(jobs) == 1:
         yield from map(partial(_attempt, job_runner()), jobs)
         return
     with _pool(processes) as pool:
         yield from pool.map(partial(_attempt, _run_job), jobs, chunksize=4)
+
+
+def _attempt_alone(job: Job) -> list[Cell] | SimtoolError:
+    return _attempt(job_runner(), job)
 
 
 def _attempt(run: Callable[[Job], list[Cell]], job: Job) -> list[Cell] | SimtoolError:

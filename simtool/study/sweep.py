@@ -73,7 +73,9 @@ class Swept:
     resumed: int = 0
 
 
-def sweep(grid: Grid, *, processes: int, progress: Progress, store: PointStore | None = None) -> Swept:
+def sweep(
+    grid: Grid, *, processes: int, progress: Progress, store: PointStore | None = None, cluster: str | None = None
+) -> Swept:
     """Run the grid. Columns: trace, profile, sl, algorithm, concurrency, stale_loss, placement, seed, refitted, steps,
     full_batch, tokens_per_s, whole_run_tokens_per_s, step_ns, tokens_per_step, offered, accepted, acceptance_length,
     idle_share, extrapolated; all modeled, and (but for the whole run) over decode steps at the full batch, of which
@@ -81,7 +83,7 @@ def sweep(grid: Grid, *, processes: int, progress: Progress, store: PointStore |
     many costs were priced beyond the calibrated sizes.
 
     store: takes each point when it is done, and has those that need not be done again. A point that cannot be
-    replayed is left out and told; raises its error when there is no other.
+    replayed is left out and told; raises its error when there is no other. cluster: see `each_job`.
     """
     jobs = grid.jobs()
     labels = trace_labels([setting.source.path for setting in grid.settings])
@@ -90,7 +92,7 @@ def sweep(grid: Grid, *, processes: int, progress: Progress, store: PointStore |
     progress(done)
     left = [i for i in range(len(jobs)) if i not in points]
     errors: dict[int, SimtoolError] = {}
-    for i, cells in zip(left, each_job([jobs[i] for i in left], processes=processes), strict=True):
+    for i, cells in zip(left, each_job([jobs[i] for i in left], processes=processes, cluster=cluster), strict=True):
         if isinstance(cells, SimtoolError):
             errors[i] = cells
             continue

@@ -48,6 +48,8 @@ def sweep(
                                                   "parquet.")] = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,
+    cluster: Annotated[str | None, typer.Option(help="Replay on the workers of a Dask scheduler, such as "
+                                                     "tcp://host:8786, instead of here.")] = None,
     simulator: SimulatorOption = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
@@ -91,7 +93,7 @@ def sweep(
     grid = Grid(settings, arms)
     points = PointStore(target.with_name(f".{target.name}.points"))
     with console.progress("sweeping", total=grid.replays) as done:
-        swept = run(grid, processes=study.processes(jobs), progress=done, store=points)
+        swept = run(grid, processes=study.processes(jobs), progress=done, store=points, cluster=cluster)
     gains = with_gain(swept.table, baseline)
     write_table(swept.table, target)
     points.remove()
