@@ -89,7 +89,7 @@ def test_live_runs_decide_where_they_were_repeated(recorded, capsys, tmp_path):
     status = run(["advise", *paths, "--profile", str(recorded / "rows.json"), "--jobs", "1"])
     said = capsys.readouterr().out
     assert ", live)" in said.splitlines()[0]
-    assert "3 live runs of each placement" in said
+    assert "3 live runs of each: " in said
     assert status in (0, 1)
 
 

@@ -98,20 +98,23 @@ class Replays:
         return replace(line_of(replayed.save(path, force=outputs.force)), caveats=replayed.caveats)
 
 
-def report(lines: dict[str, list[TraceLine]], refused: Sequence[str], *, json: bool, verbose: bool = False) -> None:
-    """Print the numbers, then warnings and refusals on standard error; exit 1 when something was refused.
+def report(
+    lines: dict[str, list[TraceLine]], refused: Sequence[str], about: str, *, json: bool, verbose: bool = False
+) -> None:
+    """Print the verdicts and the numbers, then warnings and refusals; exit 1 when something was refused.
 
-    verbose: list each cost that was extrapolated, not only how far they were.
+    about: what the replays have in common, said behind them. verbose: list each cost that was extrapolated, not only
+    how far they were.
     """
     differences = differences_of({name: [line.run for line in found] for name, found in lines.items()})
+    if differences and not json:
+        print_differences(differences)
     if any(len(found) > 1 for found in lines.values()):
         print_repeats(lines, differences, json=json)
     elif lines:
         print_lines([line for found in lines.values() for line in found], differences, json=json)
-    if differences and not json:
-        print_differences(differences)
-    if lines:
-        console.note(BETWEEN_STEPS)
+    for line in filter(None, (about, BETWEEN_STEPS if lines else "")):
+        console.note(line)
     _warn({name: found[0].caveats for name, found in lines.items() if found[0].caveats}, verbose=verbose)
     for name, found in lines.items():
         if len(found) == 1 and found[0].drawn:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
 from simtool.analysis.comparison.comparison import Comparison
+from simtool.profile.profile import Profile
 from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
 from simtool.trace.trace import Trace
 from simtool.units import format_ns
@@ -64,19 +65,18 @@ def _sentence(decision: Decision, baseline: str) -> str:
     return f"Cannot tell: {found.other} gives {percent} {more} tokens/s than {baseline} here ({interval})."
 
 
-def rests_on(decision: Decision, source: Trace, live: Sequence[Trace], profile: str) -> list[str]:
+def rests_on(decision: Decision, source: Trace, profile: Profile, concurrency: int) -> list[str]:
     """Say what kind of figures the verdict is made of, on what load and which machine."""
     manifest = source.manifest
     prompts = source.table("requests").height
-    load = (
-        f"{prompts} prompts at concurrency {manifest.concurrency}, {manifest.algorithm}, SL {manifest.sl}, on "
-        f"{manifest.device_name} ({manifest.device})"
-    )
+    load = f"{prompts} prompts at concurrency {concurrency}, {manifest.algorithm}, SL {manifest.sl}"
     if decision.origin == _LIVE:
-        return [f"{decision.comparison.repetitions} live runs of each placement: {load}", decision.comparison.method]
+        machine = f"{manifest.device_name} ({manifest.device})"
+        return [f"{decision.comparison.repetitions} live runs of each: {load}, {machine}", decision.comparison.method]
     return [
-        f"replays of {source.path.name} ({ORIGIN_WORDS[manifest.origin]}): {load}; costs: {profile}",
-        "not measured live: the interval covers noise and the error of the fitted costs, not other prompts or machines",
+        f"replays of {source.path.name} ({ORIGIN_WORDS[manifest.origin]}): {load}",
+        f"costs of {profile.name}: {profile.device_name} ({profile.device})",
+        "not measured live: the interval covers noise and the fit of the costs, no other prompts or machines",
     ]
 
 
@@ -95,15 +95,16 @@ def what_turns(advice: Advice) -> list[str]:
     return [_turn(turn) for turn in advice.turns]
 
 
-def to_be_surer(decision: Decision, source: Trace, candidate: str, baseline: str) -> str:
-    """Return the command that would make the verdict surer."""
+def to_be_surer(decision: Decision, source: Trace, concurrency: int, names: tuple[str, str]) -> str:
+    """Return the command that would make the verdict surer. names: of the baseline and of the candidate."""
+    baseline, candidate = names
     manifest = source.manifest
     needed = decision.comparison.needed if decision.origin == _LIVE else None
     repeats = max(_REPEATS, min(needed or _REPEATS, 40))
     device = "" if manifest.device == "cpu" else f" --device {manifest.device}"
     return (
         f"simtool validate --policy {baseline} --policy {candidate}{device} --algorithm {manifest.algorithm} "
-        f"--sl {manifest.sl} --concurrency {manifest.concurrency} --repeats {repeats} --out traces/local/surer"
+        f"--sl {manifest.sl} --concurrency {concurrency} --repeats {repeats} --out traces/local/surer"
     )
 
 

@@ -38,7 +38,7 @@ BAD: dict[str, tuple[dict[str, Any], list[str], str]] = {
     "unknown policy": ({"policy": "fastest"}, [], "unknown placement 'fastest'; expected one of static"),
     "placement file": ({"policy": "mine.toml"}, [], "mine.toml: cannot be read"),
     "sl": ({}, ["--sl", "0"], "--sl is 0; expected 1 or more"),
-    "sl text": ({}, ["--sl", "many"], "Invalid value for '--sl'"),
+    "sl text": ({}, ["--sl", "many"], "--sl is 'many'"),
     "concurrency": ({}, ["--concurrency", "0"], "--concurrency is 0"),
     "dtype": ({}, ["--dtype", "float8"], "dtype is 'float8'; expected one of float32"),
     "temperature": ({}, ["--temperature", "-1"], "temperature is -1.0"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from simtool.replay.controller_options import PredictorChoice
     from simtool.report.terminal.advice import Decision
     from simtool.study.advice import Advice
+    from simtool.study.runner import Setting
     from simtool.trace.trace import Trace
 
 _BASELINE = "static"
@@ -79,7 +80,7 @@ def advise(
     if json:
         console.emit_json(_document(found, decision, source))
     else:
-        _print(found, decision, source, opened, costs, baseline)
+        _print(found, decision, setting, baseline)
     study.warn(found.caveats, verbose=verbose)
     if not decision.told:
         raise typer.Exit(FINDING)
@@ -99,29 +100,20 @@ def _open(
     return opened, source, costs
 
 
-def _print(
-    found: Advice,
-    decision: Decision,
-    source: Trace,
-    opened: Sequence[Trace],
-    costs: Profile,
-    baseline: Placement,
-) -> None:
+def _print(found: Advice, decision: Decision, setting: Setting, baseline: Placement) -> None:
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.tables import table
 
+    source, best = setting.source, found.best.other
     console.say(words.headline(decision, baseline.name), style="bold")
-    _section("It rests on", words.rests_on(decision, source, opened, costs.name))
+    _section("It rests on", words.rests_on(decision, source, setting.profile, setting.concurrency))
     if rows := words.what_matters(found):
         console.show(
-            table(
-                f"What else is worth doing, under {found.best.other} (modeled)",
-                ("change", "gain", "95 % interval"),
-                rows,
-            )
+            table(f"What else is worth doing, under {best} (modeled)", ("change", "gain", "95 % interval"), rows)
         )
-    _section(f"What would turn it: {found.best.other} against {baseline.name} (modeled)", words.what_turns(found))
-    _section("To be surer", [words.to_be_surer(decision, source, found.best.other, baseline.name)])
+    _section(f"What would turn it: {best} against {baseline.name} (modeled)", words.what_turns(found))
+    names = (baseline.name, best)
+    _section("To be surer", [words.to_be_surer(decision, source, setting.concurrency, names)])
 
 
 def _section(title: str, lines: Sequence[str]) -> None:

@@ -92,10 +92,11 @@ def replay(
     check_effect(costs, change or [], placements)
     if change and all(each.partition("=")[0] == "loop_gap" for each in change):
         console.note("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")
+    asked = ControllerOptions(predictor, draft_ms, min_gain)
     base = Scenario(
         placement=placements[0],
         concurrency=source.manifest.concurrency if concurrency is None else concurrency,
-        controller=_controller(source, costs, placements, ControllerOptions(predictor, draft_ms, min_gain)),
+        controller=_controller(source, costs, placements, asked),
         arrivals=_arrivals(arrivals or ("closed" if requests is None else "trace")),
         outcomes=outcomes,
         noise=noise,
@@ -118,7 +119,8 @@ def replay(
         lenient=_ALL in policy,
         simulator=_simulator(simulator, chosen),
     )
-    report(*replays.run(outputs), json=json, verbose=verbose)
+    about = asked.told(source, costs) if any(placement.decides for placement in placements) else ""
+    report(*replays.run(outputs), about, json=json, verbose=verbose)
 
 
 def _simulator(asked: SimulatorChoice | None, seeds: range) -> SimulatorChoice:
@@ -205,15 +207,11 @@ def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
 def _controller(
     source: Trace, profile: Profile, placements: list[Placement], options: ControllerOptions
 ) -> ControllerSettings:
-    """What the controller knows, said where something decides."""
+    """What the controller knows; without a predictor that is warned of, where something decides."""
     settings = options.settings(source, profile)
-    if any(placement.decides for placement in placements):
-        console.note(options.told(source, profile))
-        if settings.predictor is None and options.predictor != "none":
-            whose = options.choice(profile)
-            console.note(
-                f"warning: the {whose} has no predictor, so every verify counts 1 ms and pruning gains nothing"
-            )
+    if settings.predictor is None and options.predictor != "none" and any(each.decides for each in placements):
+        whose = options.choice(profile)
+        console.note(f"warning: the {whose} has no predictor, so every verify counts 1 ms and pruning gains nothing")
     return settings
 
 

@@ -85,8 +85,8 @@ def _print(points: list[BreakEven], name: str, basis: str, *, json: bool) -> Non
         for point in points
     ]
     heads = ("concurrency", "a decision costs", "can afford to lose", "loses", "the lag")
-    console.note(f"modeled, {basis}")
     console.show(table(f"modeled: {name} against this-step, tokens per step", heads, rows, numbers_from=2))
+    console.note(f"modeled, {basis}")
 
 
 def _as_json(point: BreakEven, basis: str) -> dict[str, object]:

@@ -43,8 +43,8 @@ def lags(
             {**told, "effects": effects_json, "persistence": [asdict(each) for each in found.persistence]}
         )
     else:
-        console.note(f"modeled, {basis}")
         _print(found.effects, found.persistence)
+        console.note(f"modeled, {basis}")
     study.warn(found.caveats)
 
 

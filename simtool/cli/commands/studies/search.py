@@ -93,8 +93,6 @@ def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, j
     from simtool.report.terminal.tables import table
     from simtool.units import format_ns
 
-    console.note(f"modeled, {basis}; {_CHOSEN}")
-    console.note(f"{tried.enumerated} legal orders, {len(tried.placements)} to replay; {_PRUNING}")
     for line in tried.unpriced:
         console.note(f"warning: {line}")
     for result in results:
@@ -114,6 +112,8 @@ def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, j
         console.show(table(title, heads, rows))
     for name, order in {each.placement.name: each.placement.order for r in results for each in r.best}.items():
         console.say(f"{name}: {' '.join(map(str, order))}")
+    console.note(f"{tried.enumerated} legal orders, {len(tried.placements)} replayed; {_PRUNING}")
+    console.note(f"modeled, {basis}; {_CHOSEN}")
 
 
 def _as_json(tried: OrderCandidates, result: SearchResult, basis: str) -> dict[str, object]:

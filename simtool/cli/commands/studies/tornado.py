@@ -86,11 +86,11 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
         (
             bar.name,
             bar.lane,
-            format_ns(bar.free_ns),
-            format_ns(bar.own_ns),
-            format_ns(bar.follows_ns),
-            format_ns(bar.halved_ns),
-            "-" if bar.moved_ns is None else format_ns(bar.moved_ns),
+            format_ns(round(bar.free_ns)),
+            format_ns(round(bar.own_ns)),
+            format_ns(round(bar.follows_ns)),
+            format_ns(round(bar.halved_ns)),
+            "-" if bar.moved_ns is None else format_ns(round(bar.moved_ns)),
             "" if bar.moved_to is None or bar.moved_ns is None or bar.moved_ns <= 0 else bar.moved_to.where,
         )
         for bar in found.bars
@@ -98,10 +98,10 @@ def _print(found: Sensitivity, basis: str, *, json: bool) -> None:
     title = (
         f"modeled: {found.placement}, concurrency {found.concurrency}, mean full-batch step {format_ns(found.step_ns)}"
     )
-    console.note(f"modeled, {basis}")
-    console.note(_PARTS)
     heads = ("work", "lane", "free", "own time", "what follows", "halved", "moved", "where to")
     console.show(table(title, heads, rows, numbers_from=2))
+    console.note(_PARTS)
+    console.note(f"modeled, {basis}")
 
 
 def _as_json(bar: OpSensitivity) -> dict[str, object]:
