@@ -149,7 +149,7 @@ def _outcome(command: list[str]) -> str:
         with (
             contextlib.redirect_stderr(errors),
             contextlib.redirect_stdout(io.StringIO()),
-            contextlib.suppress(Exception),
+            contextlib.suppress(BaseException),
         ):
             status = run(command)
             lines = [line for line in errors.getvalue().splitlines() if line.startswith("simtool: ")]

@@ -68,7 +68,7 @@ def read_frame(table: Table, path: Path) -> pl.DataFrame:
     check_size(path)
     try:
         frame = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError) as error:
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # it panics at some bytes
         reason = str(error).splitlines()[0]
         raise TraceError(f"{path}: cannot be read as Parquet ({reason}); the trace is damaged") from error
     return conform(table, frame, str(path))

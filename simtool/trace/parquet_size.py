@@ -22,6 +22,8 @@ _DEEPEST = 16
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
 # FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData.num_values
 _ROW_GROUPS, _COLUMNS, _META_DATA, _NUM_VALUES = 4, 1, 3, 5
+# ColumnMetaData.total_compressed_size, data_page_offset, dictionary_page_offset
+_COMPRESSED_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
 
 
 def check_size(path: Path) -> None:
@@ -34,7 +36,7 @@ def check_size(path: Path) -> None:
 def count_values(path: Path) -> int:
     """Return the values of all columns, each in a list for itself; raises TraceError when there is no footer."""
     try:
-        return _values(_Compact(_footer(path)))
+        return _values(_Compact(_footer(path)), path.stat().st_size)
     except (OSError, ValueError, IndexError) as error:
         raise TraceError(f"{path}: cannot be read as Parquet ({error}); the trace is damaged") from error
 
@@ -51,12 +53,17 @@ def _footer(path: Path) -> bytes:
         return file.read(length)
 
 
-def _values(footer: _Compact) -> int:
+def _values(footer: _Compact, file_bytes: int) -> int:
+    """Count values; a column that is said to lie outside the file is not looked for there."""
     total = 0
     for group_type in footer.structs(_ROW_GROUPS):
         for column_type in group_type.structs(_COLUMNS):
             for meta in column_type.structs(_META_DATA):
-                total += sum(meta.numbers(_NUM_VALUES))
+                told = meta.numbers()
+                size, start = told.get(_COMPRESSED_SIZE, 0), told.get(_DICTIONARY_OFFSET) or told.get(_DATA_OFFSET, 0)
+                if told.get(_NUM_VALUES, 0) < 0 or size < 0 or start < 0 or start + size > file_bytes:
+                    raise ValueError("a column lies outside the file")
+                total += told.get(_NUM_VALUES, 0)
     return total
 
 
@@ -87,13 +94,15 @@ class _Compact:
                 yield child
                 self.at = child.at
 
-    def numbers(self, wanted: int) -> Iterator[int]:
-        """Step through this struct's fields and yield the wanted whole number."""
+    def numbers(self) -> dict[int, int]:
+        """Step through this struct's fields and return its whole numbers."""
+        found: dict[int, int] = {}
         for number, kind in self._fields():
-            if number == wanted and kind in (_I16, _I32, _I64):
-                yield self._number()
+            if kind in (_I16, _I32, _I64):
+                found[number] = self._number()
             else:
                 self._skip(kind, self.depth)
+        return found
 
     def _fields(self) -> Iterator[tuple[int, int]]:
         number = 0

@@ -11,7 +11,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.placement import Placement, placement_from_dict
-from simtool.trace.folder import TraceFolder, replace_files, table_files, write_table
+from simtool.trace.folder import TraceFolder, file_hash, replace_files, table_files, write_table
 from simtool.trace.frames import conform, empty_frame, find_table, read_frame, sort_frame
 from simtool.trace.manifest import Manifest, read_manifest, write_manifest
 from simtool.trace.schema import TABLES
@@ -44,8 +44,13 @@ class Trace:
     def _read(self, name: str) -> pl.DataFrame:
         table = find_table(name)
         files = table_files(self.path, name)
+        facts = (self.manifest.tables or {}).get(name)
         if not files:
             return empty_frame(table)
+        if facts is not None and file_hash(files[0]) != facts.sha256:  # its reader may do anything at a changed byte
+            raise TraceError(
+                f"{files[0]}: is not the file that the manifest tells of ({facts.rows:,} rows); give the whole trace"
+            )
         return sort_frame(table, pl.concat([read_frame(table, file) for file in files]))
 
 

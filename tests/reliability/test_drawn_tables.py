@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from simtool.errors import SimtoolError
-from simtool.trace.checks.check import check_stored
+from simtool.trace.checks.check import check_stored, check_trace
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import open_trace
 from tests.reliability.scenarios import small_trace
@@ -42,6 +43,8 @@ def test_one_column_is_wrong(place: tuple[str, str], how: str, kind: Any, number
     changed.write_parquet(file)
     try:
         told = [str(finding) for finding in check_stored(open_trace(folder))]
+        unhashed = open_trace(folder)
+        told += map(str, check_trace(replace(unhashed, manifest=replace(unhashed.manifest, tables=None))))
     except SimtoolError as error:
         told = [str(error)]
     finally:

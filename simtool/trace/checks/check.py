@@ -45,10 +45,10 @@ def check_trace(trace: Trace) -> list[Finding]:
 
 def check_stored(trace: Trace) -> list[Finding]:
     """Return what `check_trace` does of a trace as it was opened, and whether its files are those that were written."""
-    findings = check_trace(trace)
-    if any(finding.table in TABLES and finding.severity is Severity.ERROR for finding in findings):
-        return findings  # the files are told of where what they hold is sound
-    return sorted([*findings, *check_files(trace)], key=_gravity)
+    files = list(check_files(trace))
+    if any(finding.severity is Severity.ERROR for finding in files):
+        return [*files, *_manifest(trace)]  # what such files hold is not looked at
+    return sorted([*check_trace(trace), *files], key=_gravity)
 
 
 def _gravity(finding: Finding) -> int:
