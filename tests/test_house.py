@@ -40,4 +40,6 @@ def test_the_architecture_page_has_a_row_for_every_room() -> None:
 def test_benchmarks_and_examples_do_without_the_command_line() -> None:
     for folder in ("benchmarks", "examples"):
         for path in (ROOT / folder).glob("*.py"):
+            if path.name == "hostile.py":  # what it tries is the command line itself
+                continue
             assert "simtool.cli" not in path.read_text(), path.name

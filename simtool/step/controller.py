@@ -26,9 +26,9 @@ SLACK = 1e-9
 _MOST_MS, _MOST_GAIN = 1e6, 1e12
 
 
-def _check_range(name: str, value: object, most: float) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= most:
-        raise UsageError(f"{name} is {quoted(value)}; expected a number from 0 to {most:g}")
+def _check_range(name: str, value: object, least: float, most: float) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+        raise UsageError(f"{name} is {quoted(value)}; expected a number from {least:g} to {most:g}")
 
 
 class ValidateTimePredictor(Protocol):
@@ -52,20 +52,20 @@ class LinearPredictor:
 
     def __post_init__(self) -> None:
         for name in ("intercept_ms", "query_token_ms", "query_prefix_ms"):
-            _check_range(f"predictor.{name}", getattr(self, name), _MOST_MS)
+            _check_range(f"predictor.{name}", getattr(self, name), 0, _MOST_MS)
 
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """What the controller knows besides this batch. xLLM passes draft_ms = 0."""
+    """What the controller knows besides this batch. xLLM passes draft_ms = 0; below 0 either number counts as 0."""
 
     predictor: LinearPredictor | None = None
     draft_ms: float = 0.0
     min_gain: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_range("draft_ms", self.draft_ms, _MOST_MS)
-        _check_range("min_gain", self.min_gain, _MOST_GAIN)
+        _check_range("draft_ms", self.draft_ms, -_MOST_MS, _MOST_MS)
+        _check_range("min_gain", self.min_gain, -_MOST_GAIN, _MOST_GAIN)
 
 
 def prefix_lengths(

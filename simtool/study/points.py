@@ -25,7 +25,7 @@ _SERVED = ("requests", "rows", "outcomes")  # what a replay reads of its source
 
 
 @dataclass(frozen=True)
-class Point:
+class SweptPoint:
     """One job of a sweep, done. rows: of its table, one a seed. caveats: of each of its replays."""
 
     rows: tuple[Mapping[str, object], ...]
@@ -36,7 +36,7 @@ class Point:
         return json.dumps({"rows": self.rows, "caveats": [asdict(each) for each in self.caveats]}).encode()
 
     @classmethod
-    def decoded(cls, data: bytes) -> Point:
+    def decoded(cls, data: bytes) -> SweptPoint:
         """Return what `encoded` wrote; raises ValueError, KeyError or TypeError for anything else."""
         table = json.loads(data)
         caveats = [
@@ -58,14 +58,14 @@ class PointStore:
     folder: Path
     _hashes: dict[int, tuple[Trace | Profile, str]] = field(default_factory=dict)
 
-    def get(self, setting: Setting, placement: Placement) -> Point | None:
+    def get(self, setting: Setting, placement: Placement) -> SweptPoint | None:
         """Return a job's point if it is there and sound."""
         try:
-            return Point.decoded(self._path(setting, placement).read_bytes())
+            return SweptPoint.decoded(self._path(setting, placement).read_bytes())
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def put(self, setting: Setting, placement: Placement, point: Point) -> None:
+    def put(self, setting: Setting, placement: Placement, point: SweptPoint) -> None:
         """Keep a job's point; raises OutputError when it cannot be written."""
         write_bytes(self._path(setting, placement), point.encoded())
 

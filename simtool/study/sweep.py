@@ -16,7 +16,7 @@ from simtool.files.writing import write_bytes
 from simtool.replay.caveats import Caveats, merged
 from simtool.stats.student import mean_interval
 from simtool.step.placement import Placement
-from simtool.study.points import Point, PointStore
+from simtool.study.points import PointStore, SweptPoint
 from simtool.study.runner import Cell, Job, Progress, Setting, each_job
 
 _WHERE = ("trace", "profile", "sl", "concurrency", "stale_loss")
@@ -109,8 +109,8 @@ def sweep(
     return Swept(table, _caveats(labels, jobs, points), failed, resumed)
 
 
-def _point(setting: Setting, cells: Sequence[Cell]) -> Point:
-    return Point(tuple(_row("", setting, cell) for cell in cells), tuple(cell.caveats for cell in cells))
+def _point(setting: Setting, cells: Sequence[Cell]) -> SweptPoint:
+    return SweptPoint(tuple(_row("", setting, cell) for cell in cells), tuple(cell.caveats for cell in cells))
 
 
 def _name(labels: Mapping[Path, str], job: Job) -> str:
@@ -155,7 +155,7 @@ def _change(log_ratio: float | None) -> float | None:
     return None if log_ratio is None else exp(log_ratio) - 1
 
 
-def _caveats(labels: Mapping[Path, str], jobs: Sequence[Job], points: Mapping[int, Point]) -> dict[str, Caveats]:
+def _caveats(labels: Mapping[Path, str], jobs: Sequence[Job], points: Mapping[int, SweptPoint]) -> dict[str, Caveats]:
     """What the replays of each trace, profile and concurrency have to say together."""
     by_place: dict[str, list[Caveats]] = {}
     for i in sorted(points):

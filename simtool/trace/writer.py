@@ -36,7 +36,7 @@ class TraceWriter:
 
     def __init__(self, path: Path, manifest: Manifest, *, force: bool = False) -> None:
         self.path = Path(path)
-        self.manifest = dataclasses.replace(manifest, complete=False)
+        self.manifest = dataclasses.replace(manifest, complete=False, tables=None)
         self._buffers = {name: _Buffer() for name in TABLES}
         self._flushes = 0
         self._open = True

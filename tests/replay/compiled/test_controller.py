@@ -69,9 +69,9 @@ def test_ten_thousand_drawn_cases() -> None:
     rows=st.integers(1, 5).flatmap(
         lambda n: st.lists(st.lists(st.floats(width=32), min_size=n, max_size=n), min_size=1, max_size=5)
     ),
-    terms=st.tuples(st.floats(), st.floats(), st.floats()),
-    draft_ms=st.floats(),
-    min_gain=st.floats(),
+    terms=st.tuples(*[st.floats(0, 1e6)] * 3),
+    draft_ms=st.floats(-1e6, 1e6),
+    min_gain=st.floats(-1e12, 1e12),
 )
 def test_any_numbers_at_all(
     rows: list[list[float]], terms: tuple[float, float, float], draft_ms: float, min_gain: float
