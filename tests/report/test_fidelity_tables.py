@@ -16,4 +16,4 @@ def test_rows_are_short_and_marked():
     live = Interval(0.941, 0.917, 0.966)
     pair = JudgedPair("static", "lag", Metric.TOKENS_PER_S, Interval(0.937, 0.918, 0.956), live)
     cells = fidelity._pair_row(pair)
-    assert cells == ("lag", "static", "-6.3 % (-8.2 to -4.4)", "-5.9 % (-8.3 to -3.4)", "both")
+    assert cells == ("lag", "static", "-6.3 (-8.2 to -4.4)", "-5.9 (-8.3 to -3.4)", "both")

@@ -24,7 +24,7 @@ def tables(fidelity: Fidelity) -> list[TextTable]:
     )
     pairs = table(
         f"throughput of one over another, {LEVEL_TEXT} intervals (holds: whose interval holds the other's figure)",
-        ("placement", "over", "replayed", "live", "holds"),
+        ("placement", "over", "replayed, %", "live, %", "holds"),
         [_pair_row(each) for each in fidelity.pairs],
         numbers_from=2,
     )
@@ -97,9 +97,13 @@ def _span(each: Judged) -> str:
 
 
 def _with_interval(found: Interval) -> str:
-    """A change with its interval, the percent sign once."""
-    ends = "" if found.bounds is None else f" ({found.text(lambda end: f'{(end - 1) * 100:+.1f}')})"
-    return _change(found.mean) + ends
+    """A change with its interval, in percent."""
+    ends = "" if found.bounds is None else f" ({found.text(_percent)})"
+    return _percent(found.mean) + ends
+
+
+def _percent(ratio: float) -> str:
+    return f"{(ratio - 1) * 100:+.1f}"
 
 
 def _whose(each: JudgedPair) -> str:
