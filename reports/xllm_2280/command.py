@@ -45,7 +45,7 @@ def answers(
     """
     if seeds < 2:
         raise UsageError(f"--seeds {seeds}: an interval needs 2 or more")
-    for path in (out, page):
+    for path in (*_beside(out), page):
         if path is not None:
             check_output(path, force=force)
     check_place(profiles / "measured.json")
@@ -77,6 +77,11 @@ def answers(
         console.line(f"wrote {', '.join(map(str, written))}")
 
 
+def _beside(out: Path) -> tuple[Path, Path, Path]:
+    """The short page, its tables and its picture."""
+    return out, out.with_name(f"{out.stem}-tables.md"), out.with_name(f"{out.stem}-grid.svg")
+
+
 def _losses(text: str) -> tuple[float, ...]:
     losses = tuple(sorted(study.shares(text)))
     if not losses[0]:
@@ -92,7 +97,9 @@ def _ends(concurrencies: Sequence[int]) -> tuple[int, ...]:
 
 def _write(found: Sequence[TraceAnswers], out: Path, page: Path | None, profiles: Path) -> list[Path]:
     from simtool import save_profile
+    from xllm_2280.figures.winner_grid import winner_grid
     from xllm_2280.page.document import document
+    from xllm_2280.page.short import short_page
 
     written = []
     for machine in {m.profile.name: m for each in found for m in each.machines}.values():
@@ -100,8 +107,15 @@ def _write(found: Sequence[TraceAnswers], out: Path, page: Path | None, profiles
         save_profile(machine.profile, path)
         written.append(path)
     rebuilt_by = shlex.join(["simtool", *sys.argv[1:]])
-    write_text(out, document(found, rebuilt_by))
-    written.append(out)
+    _, tables, picture = _beside(out)
+    pages = {
+        out: short_page(found, rebuilt_by, tables.name, picture.name),
+        tables: document(found, rebuilt_by),
+        picture: winner_grid(found),
+    }
+    for path, text in pages.items():
+        write_text(path, text)
+        written.append(path)
     if page is not None:
         from simtool.report.page.page import render
         from xllm_2280.page.page import answers_page

@@ -95,7 +95,14 @@ def test_answers_from_live_traces(recorded, capsys, tmp_path):
     options = ("--concurrency", "1,2", "--seeds", 2, "--waves", 1, "--jobs", 1, "--profiles", tmp_path / "profiles")
     out, page = tmp_path / "answers.md", tmp_path / "answers.html"
     written = told(capsys, "answers", *traces, *options, "--out", out, "--page", page)["written"]
-    text = out.read_text()
+    short, text = out.read_text(), (tmp_path / "answers-tables.md").read_text()
+    first = short.splitlines()[2]
+    assert first.startswith("**Of 6 settings, ")
+    assert first.removesuffix("**").removeprefix("**") in page.read_text()
+    assert "](answers-tables.md)" in short
+    assert len(short.splitlines()) < 50
+    grid = (tmp_path / "answers-grid.svg").read_text()
+    assert grid.count("<rect") == 6
     for part in (
         "## In short",
         "(a) Does hoisting",

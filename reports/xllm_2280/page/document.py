@@ -1,4 +1,4 @@
-"""docs/answers.md: the questions of the pull request, each with its figures, its intervals and its commands."""
+"""docs/answers-tables.md: the questions of the pull request, each with its figures, its intervals and its commands."""
 
 from __future__ import annotations
 

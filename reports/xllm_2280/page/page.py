@@ -12,14 +12,15 @@ from xllm_2280.answers import TraceAnswers
 from xllm_2280.arms import ARMS
 from xllm_2280.figures.loss_map import draw_loss_map
 from xllm_2280.figures.region_map import draw_region_map
+from xllm_2280.page.short import sentence
 
 
 def answers_page(answers: Sequence[TraceAnswers], command: str) -> Page:
     """Return the page; the document has the same numbers with their intervals."""
-    caveat = "everything here is modeled; docs/answers.md has the intervals and the commands"
+    caveat = "everything here is modeled; docs/answers-tables.md has the intervals and the commands"
     return Page(
-        title="Answers to the pull request's questions",
-        headlines=[],
+        title="Where should the verify length be decided?",
+        headlines=[(sentence(answers), "")],
         details=[],
         caveats=[caveat],
         sections=list(_sections(answers)),

@@ -141,6 +141,8 @@ def _sentence(text: str) -> str:
 
 def _provenance(sources: Sequence[FigureSource]) -> str:
     """Where the numbers come from: folded, each command once with all of its runs."""
+    if not sources:
+        return ""
     groups = grouped(sources)
     heads = ("Arms", "Command", "Hardware", "Models", "Notes", "Runs")
     rows = [(g.arms, g.command, g.hardware, g.models, g.notes, g.runs) for g in groups]

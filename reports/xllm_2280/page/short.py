@@ -1,0 +1,98 @@
+"""docs/answers.md: the question, one sentence, who wins where, what to use when, and how sure that is: one screen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from xllm_2280.answers import TraceAnswers
+from xllm_2280.page import claims
+from xllm_2280.page.markdown import percent, table
+from xllm_2280.regions import Region
+
+_LAGS = ("lag", "lag-in-place", "lag-overlap", "lag-overlap-late", "lag-overlap-index")
+#: Where the figures of every machine begin, which stand on the page of tables.
+_FIGURES = " At concurrency "
+
+
+def sentence(answers: Sequence[TraceAnswers]) -> str:
+    """Return who wins how often, and whether any placement with a lag does, in one sentence."""
+    every = [region for each in answers for region in each.regions]
+    wins = Counter(region.winner for region in every if not region.tied)
+    ties = sum(region.tied for region in every)
+    told = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
+    lags = sum(count for name, count in wins.items() if name in _LAGS)
+    lag = f"a placement with a lag leads in {lags}" if lags else "no placement with a lag leads anywhere"
+    return f"Of {len(every)} settings, {told or 'nothing'} is fastest, {ties} are ties, and {lag} (modeled)."
+
+
+def short_page(answers: Sequence[TraceAnswers], rebuilt_by: str, tables: str, picture: str) -> str:
+    """Return the page as Markdown. tables, picture: names of the files beside it."""
+    plan = answers[0].plan
+    won = "\n".join(f"- Use **{name}**: {where}." for name, where in _use(answers))
+    short = "\n".join(
+        f"- {name} {make(answers).partition(_FIGURES)[0]}"
+        for name, make in zip(_CLAIMS, (claims.claim_a, claims.claim_b, claims.claim_c), strict=True)
+    )
+    return (
+        "# Where should the verify length be decided?\n\n"
+        f"**{sentence(answers)}**\n\n"
+        f"![Who wins where: a colour a placement, grey where it is a tie]({picture})\n\n"
+        f"{won}\n\n"
+        f"{_grid(answers)}\n"
+        "In a cell: the fastest placement and its lead over the next, with its 95 % interval; a tie where that spans "
+        "zero.\n\n"
+        "## The pull request's three claims\n\n"
+        f"{short}\n\n"
+        "## How sure\n\n"
+        f"Everything is **modeled**: {plan.seeds} replays of each setting, each with noise and costs refitted to "
+        "resampled steps. The machines are the one measured, that one out of balance either way, and one made of the "
+        "pull request's figures, most of them assumed. No interval covers other prompts, another day, or what the cost "
+        f"model leaves out; the pair is small. All figures and warnings: [{tables}]({tables}). With the syncs of "
+        f"xLLM's code: `make answers-syncs`.\n\nMade by `{rebuilt_by}`.\n"
+    )
+
+
+_CLAIMS = (
+    "*Hoisting the decision above the draft's launch costs nothing?*",
+    "*The fill must stay serial?*",
+    "*Hiding the build shortens the step?*",
+)
+
+
+def _grid(answers: Sequence[TraceAnswers]) -> str:
+    concurrencies = sorted({region.concurrency for each in answers for region in each.regions})
+    rows = []
+    for each in answers:
+        for machine in each.machines:
+            found = {r.concurrency: r for r in each.regions if r.profile == machine.profile.name}
+            rows.append((machine.profile.name, str(each.sl), *(_cell(found.get(c)) for c in concurrencies)))
+    return table(("machine", "SL", *(f"at {c}" for c in concurrencies)), rows)
+
+
+def _cell(region: Region | None) -> str:
+    if region is None:
+        return "-"
+    if region.tied:
+        return f"tie: {region.winner}, {region.runner_up}"
+    return f"**{region.winner}** {percent(region.lead)}"
+
+
+def _use(answers: Sequence[TraceAnswers]) -> list[tuple[str, str]]:
+    """Return each placement that wins, and where: machine, SL and concurrencies."""
+    where: dict[str, dict[tuple[str, int], list[int]]] = {}
+    for each in answers:
+        for region in each.regions:
+            if not region.tied:
+                where.setdefault(region.winner, {}).setdefault((region.profile, region.sl), []).append(
+                    region.concurrency
+                )
+    return [
+        (name, "; ".join(f"{profile} at SL {sl}, concurrency {_listed(c)}" for (profile, sl), c in places.items()))
+        for name, places in where.items()
+    ]
+
+
+def _listed(numbers: list[int]) -> str:
+    *first, last = [str(number) for number in sorted(numbers)]
+    return f"{', '.join(first)} and {last}" if first else last
