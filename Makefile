@@ -13,7 +13,7 @@ demo: $(VENV)/.engine
 	    --out traces/local/demo --report reports/demo.html --force
 
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --cov --cov-report= --cov-fail-under=95
 
 # every link and every command line in the pages leads somewhere
 check-docs: $(VENV)/.dev

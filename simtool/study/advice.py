@@ -81,7 +81,8 @@ class AxisTurn:
 class Advice:
     """comparisons: of every candidate with the baseline, modeled. best: the candidate furthest ahead or least behind.
 
-    changes: worth more than half a percent, the largest first. turns: one an axis.
+    changes: worth more than half a percent, the largest first. turns: one an axis. as_recorded: the comparisons again
+    with the controller's predictor that the trace was recorded with, where that is another.
     """
 
     baseline: str
@@ -90,6 +91,7 @@ class Advice:
     changes: tuple[Change, ...]
     turns: tuple[AxisTurn, ...]
     caveats: Caveats = field(default_factory=Caveats)
+    as_recorded: tuple[Comparison, ...] = ()
 
 
 def advise(
@@ -106,11 +108,10 @@ def advise(
     leading: the candidate that live runs put first, whose worth and turning points are asked for; None: the replays'.
     Raises ProfileError when the profile lacks a cost.
     """
-    placements = [baseline, *candidates]
-    cells = run_cells([(setting, placement) for placement in placements], processes=processes)
+    found, cells = _against(setting, baseline, candidates, processes)
+    recorded = _recorded_predictor(setting)
+    again = _against(recorded, baseline, candidates, processes)[0] if recorded else []
     progress(1)
-    base = arm_of(cells[0])
-    found = [compare(base, arm_of(each), draws=setting.refitted) for each in cells[1:]]
     best = max(found, key=lambda each: each.ratio)
     chosen = next(each for each in candidates if each.name == (leading or best.other))
     best = next(each for each in found if each.other == chosen.name)
@@ -125,7 +126,25 @@ def advise(
         changes=changes,
         turns=turns,
         caveats=caveats_of(cell for many in cells for cell in many),
+        as_recorded=tuple(again),
     )
+
+
+def _against(
+    setting: Setting, baseline: Placement, candidates: Sequence[Placement], processes: int
+) -> tuple[list[Comparison], list[list[Cell]]]:
+    """Compare every candidate with the baseline; and the cells."""
+    cells = run_cells([(setting, placement) for placement in (baseline, *candidates)], processes=processes)
+    base = arm_of(cells[0])
+    return [compare(base, arm_of(each), draws=setting.refitted) for each in cells[1:]], cells
+
+
+def _recorded_predictor(setting: Setting) -> Setting | None:
+    """The setting with the predictor that the trace was recorded with; None where it has none, or the same."""
+    options = replace(setting.controller, predictor="trace")
+    theirs = options.settings(setting.source, setting.profile).predictor
+    mine = setting.controller.settings(setting.source, setting.profile).predictor
+    return None if theirs is None or theirs == mine else replace(setting, controller=options)
 
 
 #: Stages that `advise` reports to `progress`.

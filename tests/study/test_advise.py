@@ -11,6 +11,7 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
+from simtool.trace.trace import replace_table
 from tests.replay.synthetic import Line, constant_costs, profile_of, random_work, save_as_live, source_trace
 
 #: A validate row costs a tenth of the whole forward: pruning pays where drafts are refused, and a decision is cheap.
@@ -27,7 +28,7 @@ def profile(row_ns, decide_ns=1_000):
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("advise")
-    source = source_trace(folder / "source", random_work(4, 6, 24, tokens=30), 4)
+    source = source_trace(folder / "source", random_work(4, 6, 96, tokens=60), 4)
     whole = replay(source, profile(4_000), Scenario(BUILT_IN["static"], 4, ControllerSettings(PREDICTOR)))
     save_as_live(whole, folder / "static")
     for name, costs in {"rows": profile(4_000), "free-rows": profile(0, 60_000)}.items():
@@ -49,7 +50,7 @@ def test_where_rows_cost_pruning_is_turned_on(recorded, capsys):
     assert first.startswith("Use ")
     assert "more tokens/s than static" in first
     assert "modeled" in first
-    assert "replays of static (live): 24 prompts at concurrency 4, dspark, SL 6" in said
+    assert "replays of static (live): 96 prompts at concurrency 4, dspark, SL 6" in said
     assert "simtool validate --policy static --policy " in said
 
 
@@ -102,3 +103,35 @@ def test_bad_use_is_one_line(recorded, capsys):
     ):
         assert run(["advise", static, *options]) == 2
         assert message in capsys.readouterr().err
+
+
+def test_an_answer_that_turns_on_the_predictor_is_none(recorded, capsys, tmp_path):
+    """The profile's predictor prunes and pays; the recorded one, for which rows are dearer, prunes all."""
+    source = source_trace(tmp_path / "source", random_work(4, 6, 96, tokens=60), 4)
+    dear = ControllerSettings(LinearPredictor(1e-6, 1e3, 0.0))
+    save_as_live(replay(source, profile(4_000), Scenario(BUILT_IN["static"], 4, dear)), tmp_path / "static")
+    costs = ["--profile", str(recorded / "rows.json"), "--jobs", "1"]
+    assert run(["advise", str(tmp_path / "static"), *costs, "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["use"] is None
+    assert max(each["ratio"] for each in found["modeled"]) > 1.05
+    assert max(each["ratio"] for each in found["with_recorded_predictor"]) < 1.0
+    assert run(["advise", str(tmp_path / "static"), *costs]) == 1
+    assert capsys.readouterr().out.startswith("Cannot tell, it turns on the controller's predictor: ")
+
+
+def test_without_outcomes_live_runs_still_answer(recorded, capsys, tmp_path):
+    """Nothing can be replayed from the anchors that a run visited, and the live verdict stands."""
+    source = source_trace(tmp_path / "source", random_work(4, 6, 24, tokens=30), 4)
+    paths = []
+    for name, row_ns in (("static", 1_000), ("lag-overlap", 9_000)):
+        for repeat in range(3):
+            scenario = Scenario(BUILT_IN[name], 4, ControllerSettings(PREDICTOR))
+            trace = save_as_live(replay(source, profile(row_ns + 10 * repeat), scenario), tmp_path / f"{name}-{repeat}")
+            few = trace.table("outcomes").head(1)
+            paths.append(str(replace_table(trace, "outcomes", few).path))
+    capsys.readouterr()
+    run(["advise", *paths, "--profile", str(recorded / "rows.json"), "--jobs", "1"])
+    said = capsys.readouterr()
+    assert ", live)" in said.out.splitlines()[0]
+    assert "nothing was replayed, so what else is worth doing is not said" in said.err

@@ -29,6 +29,7 @@ from simtool.stats.power import MAX_REPETITIONS, repetitions_needed
 from simtool.stats.series import log_interval
 from simtool.stats.student import mean_interval, welch_interval
 
+_OTHER_REQUESTS = "some runs served requests that no run of the other arm served; compare runs of the same requests"
 _OTHER = {Metric.TOKENS_PER_S: Metric.WHOLE_RUN, Metric.WHOLE_RUN: Metric.TOKENS_PER_S}
 
 
@@ -53,6 +54,9 @@ def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE, *, draws: bool
             found = found.because(text)
     else:
         found, needed = _by_runs(baseline.runs, other.runs, used, order, draws=draws)
+        if _served_otherwise(baseline, other):
+            found = Interval(found.mean, method=_OTHER_REQUESTS)
+            needed = None
     opposite = _OTHER.get(used) if not instead and _have_whole(baseline, other) else None
     return Comparison(
         metric=used,
@@ -126,6 +130,12 @@ def _by_steps(first: Run, second: Run, metric: Metric) -> tuple[Interval, int | 
     few = estimate and found.half / abs(estimate) < math.sqrt(MAX_REPETITIONS)
     needed = math.ceil((found.half / estimate) ** 2) if few else None
     return found.because(f"one run each, {how}: {found.method}"), needed
+
+
+def _served_otherwise(first: Arm, second: Arm) -> bool:
+    """Whether arms of several workloads differ in them: then the mix may be what makes the difference."""
+    served = [{run.workload for run in arm.runs} for arm in (first, second)]
+    return None not in served[0] | served[1] and served[0] != served[1] and max(map(len, served)) > 1
 
 
 def _have_whole(*arms: Arm) -> bool:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.profile.profile import Profile
+from simtool.analysis.comparison.verdict import verdicts
 from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
+from simtool.study.runner import Setting
 from simtool.trace.trace import Trace
 from simtool.units import format_ns
 
@@ -22,26 +23,46 @@ class Decision:
     """What to do: turn one placement on, leave it off, or neither can be told. comparison: what that rests on.
 
     use: the placement to turn on; None: none. told: whether the comparison settles it. origin: live or modeled.
+    others: every candidate's comparison. hinges: what the recorded predictor says, where that is otherwise.
     """
 
     comparison: Comparison
     use: str | None
     told: bool
     origin: str
+    others: tuple[Comparison, ...]
+    hinges: Comparison | None = None
 
 
-def decide(advice: Advice, live: Sequence[Comparison]) -> Decision:
-    """Take the verdict from live runs where there are any, else replays: the lead, or the least loss."""
-    found = list(live) or list(advice.comparisons)
+def decide(advice: Advice | None, live: Sequence[Comparison]) -> Decision:
+    """Take the verdict from live runs where there are any, else replays: the lead, or the least loss.
+
+    advice: None where nothing could be replayed; then there are live runs.
+    """
+    found = tuple(live) or (advice.comparisons if advice else ())
     ahead = [each for each in found if each.resolved and each.ratio > 1]
     behind = [each for each in found if each.resolved and each.ratio < 1]
     origin = _LIVE if live else ORIGIN_WORDS["replayed"]
     sound = all(each.load.trustworthy for each in found)
-    if ahead and sound:
-        best = max(ahead, key=lambda each: each.ratio)
-        return Decision(best, best.other, True, origin)
-    best = max(found, key=lambda each: each.ratio)
-    return Decision(best, None, sound and len(behind) == len(found), origin)
+    best = max(ahead if ahead and sound else found, key=lambda each: each.ratio)
+    told = sound and (bool(ahead) or len(behind) == len(found))
+    hinges = None if live or advice is None or not told else _hinge(best, bool(ahead), advice.as_recorded)
+    return Decision(
+        comparison=best,
+        use=best.other if ahead and sound and hinges is None else None,
+        told=told and hinges is None,
+        origin=origin,
+        others=found,
+        hinges=hinges,
+    )
+
+
+def _hinge(best: Comparison, ahead: bool, again: Sequence[Comparison]) -> Comparison | None:
+    """What the recorded predictor says against the verdict: no lead where there was one, or a lead where none was."""
+    if ahead:
+        same = (each for each in again if each.other == best.other)
+        return next((each for each in same if not (each.resolved and each.ratio > 1)), None)
+    return next((each for each in again if each.resolved and each.ratio > 1), None)
 
 
 def headline(decision: Decision, baseline: str) -> str:
@@ -52,6 +73,11 @@ def headline(decision: Decision, baseline: str) -> str:
 
 def _sentence(decision: Decision, baseline: str) -> str:
     found = decision.comparison
+    if decision.hinges is not None:
+        return (
+            f"Cannot tell, it turns on the controller's predictor: with the profile's, {_said(found)} than {baseline}; "
+            f"with the one recorded, {_said(decision.hinges)} ({decision.origin})."
+        )
     percent = f"{abs(found.ratio - 1) * 100:.1f} %"
     interval = f"95 % interval {found.interval}, {decision.origin}"
     if decision.use is not None:
@@ -61,21 +87,37 @@ def _sentence(decision: Decision, baseline: str) -> str:
             f"Leave it off: {baseline} is fastest. The closest, {found.other}, gives {percent} fewer tokens/s "
             f"({interval})."
         )
+    return f"Cannot tell: {_said(found)} than {baseline} here ({decision.origin})."
+
+
+def _said(found: Comparison) -> str:
     more = "more" if found.ratio > 1 else "fewer"
-    return f"Cannot tell: {found.other} gives {percent} {more} tokens/s than {baseline} here ({interval})."
+    return f"{found.other} gives {abs(found.ratio - 1) * 100:.1f} % {more} tokens/s (95 % interval {found.interval})"
 
 
-def rests_on(decision: Decision, source: Trace, profile: Profile, concurrency: int) -> list[str]:
-    """Say what kind of figures the verdict is made of, on what load and which machine."""
-    manifest = source.manifest
-    prompts = source.table("requests").height
-    load = f"{prompts} prompts at concurrency {concurrency}, {manifest.algorithm}, SL {manifest.sl}"
+def each_of(decision: Decision) -> list[str]:
+    """Return a line a candidate: its difference, with its interval."""
+    return [f"{each.other}: {(each.ratio - 1) * 100:+.1f} % ({each.interval})" for each in decision.others]
+
+
+def rests_on(decision: Decision, setting: Setting, aside: Sequence[Comparison]) -> list[str]:
+    """Say what kind of figures the verdict is made of, on what load and which machine.
+
+    aside: live comparisons of one run each, which settle nothing.
+    """
+    manifest, profile = setting.source.manifest, setting.profile
+    prompts = setting.source.table("requests").height
+    load = f"{prompts} prompts at concurrency {setting.concurrency}, {manifest.algorithm}, SL {manifest.sl}"
     if decision.origin == _LIVE:
         machine = f"{manifest.device_name} ({manifest.device})"
         return [f"{decision.comparison.repetitions} live runs of each: {load}, {machine}", decision.comparison.method]
+    other = "" if profile.device_name == manifest.device_name else ", another machine than the trace's"
+    told = [f"{each.other} {(each.ratio - 1) * 100:+.1f} %" for each in aside]
     return [
-        f"replays of {source.path.name} ({ORIGIN_WORDS[manifest.origin]}): {load}",
-        f"costs of {profile.name}: {profile.device_name} ({profile.device})",
+        f"replays of {setting.source.path.name} ({ORIGIN_WORDS[manifest.origin]}): {load}",
+        f"costs of {profile.name}: {profile.device_name} ({profile.device}){other}",
+        setting.controller.told(setting.source, profile),
+        *([f"set aside, for one live run of each settles nothing: {', '.join(told)}"] if told else ()),
         "not measured live: the interval covers noise and the fit of the costs, no other prompts or machines",
     ]
 
@@ -108,33 +150,31 @@ def to_be_surer(decision: Decision, source: Trace, concurrency: int, names: tupl
     )
 
 
-def live_comparisons(traces: Sequence[Trace], baseline: str) -> list[Comparison]:
-    """Compare what was measured: every live arm with the live baseline, where there is one and it was repeated."""
-    from simtool.analysis.comparison.verdict import verdicts  # noqa: PLC0415
-
+def live_comparisons(traces: Sequence[Trace], baseline: str) -> tuple[list[Comparison], list[Comparison]]:
+    """Compare what was measured with the live baseline: what was repeated, and what was run once."""
     arms = [arm for arm in gather_arms(traces) if arm.decodes and arm.origin == _LIVE]
     placements = {arm.placement for arm in arms}
     if baseline not in placements or len(placements) < 2:
-        return []
+        return [], []
     found = [each for group in verdicts(arms, baseline=baseline) for each in group.comparisons]
-    return [each for each in found if each.repetitions > 1]  # one run each settles nothing; a replay says more
+    return [each for each in found if each.repetitions > 1], [each for each in found if each.repetitions == 1]
 
 
 def _change(change: Change) -> str:
     if change.lever is Lever.DRAFT_MS:
-        return f"--draft-ms {change.draft_ms:.2g}"
-    return f"{change.subject} for free"
+        return f"tell the controller that a draft costs {change.draft_ms:.2g} ms"
+    return f"{change.subject} taking no time"
 
 
 def _turn(turn: AxisTurn) -> str:
     if turn.axis is Axis.STALE_LOSS:
         lost = "of the drafts accepted after a decision on old confidence"
         if turn.value is None:
-            return f"up to {turn.high:.0%} {lost} may be lost, and nothing turns"
+            return f"up to {turn.high:.0%} {lost} may be lost, and the order stays"
         return f"if more than {turn.value:.0%} {lost} were lost, {turn.leads} would lead"
     what = "the decision" if turn.axis is Axis.DECIDE else "the draft"
     now = f"(now {format_ns(turn.today)})"
     if turn.value is None:
-        return f"{what} may take from {format_ns(turn.low)} to {format_ns(turn.high)} {now}, and nothing turns"
+        return f"{what} may take from {format_ns(turn.low)} to {format_ns(turn.high)} {now}, and the order stays"
     side = "more" if turn.above else "less"
     return f"if {what} took {side} than {format_ns(turn.value)} {now}, {turn.leads} would lead"

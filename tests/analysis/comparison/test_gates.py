@@ -157,3 +157,18 @@ def test_the_baseline_is_static_where_it_is():
     assert baseline_of(["lag", "this-step"]) == "this-step"
     assert baseline_of(["lag", "lag-overlap"]) == "lag"
     assert baseline_of(["lag", "static"], "lag") == "lag"
+
+
+def test_runs_of_other_requests_are_no_repetitions_of_these():
+    """A recording of another workload among an arm's repetitions: what is compared is the mix."""
+
+    def served(workload: str, start_ns: int, speed: float = 1.0) -> Run:
+        return dataclasses.replace(_run(start_ns, speed=speed), workload=workload)
+
+    static = _arm("static", served("a", 0), served("a", 200))
+    alike = _arm("lag", served("a", 100, 1.1), served("a", 300, 1.1))
+    mixed = _arm("lag", served("a", 100, 1.1), served("a", 300, 1.1), served("b", 500, 2.0))
+    assert compare(static, alike).found.bounds is not None
+    found = compare(static, mixed)
+    assert not found.resolved
+    assert "served requests that no run of the other arm served" in found.verdict

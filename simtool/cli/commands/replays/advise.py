@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import FINDING, JsonFlag, OtherModelFlag, Traces, VerboseFlag, check_distinct
+from simtool.cli.options import FINDING, JsonFlag, OtherModelFlag, Traces, VerboseFlag, check_distinct, command_name
 from simtool.cli.shared import console, study
-from simtool.errors import UsageError
-from simtool.step.placement import PULL_REQUEST_ARMS, Placement
+from simtool.errors import SimtoolError, UsageError
+from simtool.step.placement import PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.comparison import Comparison
     from simtool.profile.profile import Profile
     from simtool.replay.controller_options import PredictorChoice
     from simtool.report.terminal.advice import Decision
@@ -52,38 +54,53 @@ def advise(
     baseline, *candidates = study.placements([_BASELINE, *names])
     if not candidates:
         raise UsageError(f"--policy {_BASELINE} is what the others are compared with; name another placement")
+    from simtool.replay.controller_options import ControllerOptions
     from simtool.report.terminal import advice as words
     from simtool.study.advice import STAGES
     from simtool.study.advice import advise as run
 
     opened, source, costs = _open(traces, profile, predictor, allow_other_model=allow_other_model)
-    for placement in candidates:
-        study.check_priced(costs, placement)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
+    same_load = concurrency in (None, source.manifest.concurrency)
+    live, aside = words.live_comparisons(opened, _BASELINE) if same_load else ([], [])
+    from simtool.study.runner import Setting
     from simtool.study.settings import settings_of
 
-    (setting,) = settings_of(source, costs, [wanted], waves, seeds=seeds, predictor=predictor)
-    same_load = concurrency in (None, source.manifest.concurrency)
-    live = words.live_comparisons(opened, _BASELINE) if same_load else []
-    leading = max(live, key=lambda each: each.ratio).other if live else None
-    known = {placement.name for placement in candidates}
-    with console.progress("thinking", total=STAGES) as done:
-        found = run(
-            setting,
-            baseline,
-            candidates,
-            leading=leading if leading in known else None,
-            processes=study.processes(jobs),
-            progress=done,
-        )
+    setting = Setting(source, costs, wanted, controller=ControllerOptions(predictor))
+    found: Advice | None = None
+    try:
+        for placement in candidates:
+            study.check_priced(costs, placement)
+        (setting,) = settings_of(source, costs, [wanted], waves, seeds=_draws(costs, seeds), predictor=predictor)
+        known = {placement.name for placement in candidates}
+        leading = max(live, key=lambda each: each.ratio).other if live else None
+        with console.progress("replaying", total=STAGES) as done:
+            found = run(
+                setting,
+                baseline,
+                candidates,
+                leading=leading if leading in known else None,
+                processes=study.processes(jobs),
+                progress=done,
+            )
+    except SimtoolError as error:
+        if not live:
+            raise
+        console.note(f"nothing was replayed, so what else is worth doing is not said: {error}")
     decision = words.decide(found, live)
     if json:
         console.emit_json(_document(found, decision, source))
     else:
-        _print(found, decision, setting, baseline)
-    study.warn(found.caveats, verbose=verbose)
+        _print(found, decision, setting, aside)
+    if found is not None:
+        study.warn(found.caveats, verbose=verbose)
     if not decision.told:
         raise typer.Exit(FINDING)
+
+
+def _draws(costs: Profile, seeds: int) -> int:
+    """How many draws of noise to replay: none where the costs have no noise, for all would be one."""
+    return seeds if any(cost.pre.residuals_ns for cost in costs.decode.host.values()) else 0
 
 
 def _open(
@@ -96,24 +113,39 @@ def _open(
     if len({(trace.manifest.sl, trace.manifest.algorithm) for trace in opened}) > 1:
         raise UsageError("the traces differ in SL or drafter; give those of one setting")
     best = max(opened, key=lambda trace: trace.table("outcomes").height)
+    live = [trace for trace in opened if trace.manifest.origin == "live"]
+    if profile is None and len(live) > 1:
+        return opened, best, _pooled(live)
     source, costs = study.open_trace(best.path, profile, (), predictor, allow_other_model=allow_other_model)
     return opened, source, costs
 
 
-def _print(found: Advice, decision: Decision, setting: Setting, baseline: Placement) -> None:
+def _pooled(live: Sequence[Trace]) -> Profile:
+    """Costs fitted on all live traces; the predictor that they were recorded with, where one of them had one."""
+    from simtool.calibrate.fit import REFITS, calibrate
+    from simtool.profile.proxies import with_proxies
+    from simtool.replay.scenario import recorded_controller
+
+    today = date.today().isoformat()
+    costs = calibrate(live, name="the traces given", command=command_name(), created=today, refits=REFITS)
+    recorded = [known for trace in live if (known := recorded_controller(trace.manifest).predictor)]
+    return with_proxies(replace(costs, predictor=recorded[0] if recorded else costs.predictor))
+
+
+def _print(found: Advice | None, decision: Decision, setting: Setting, aside: Sequence[Comparison]) -> None:
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.tables import table
 
-    source, best = setting.source, found.best.other
-    console.say(words.headline(decision, baseline.name), style="bold")
-    _section("It rests on", words.rests_on(decision, source, setting.profile, setting.concurrency))
-    if rows := words.what_matters(found):
-        console.show(
-            table(f"What else is worth doing, under {best} (modeled)", ("change", "gain", "95 % interval"), rows)
-        )
-    _section(f"What would turn it: {best} against {baseline.name} (modeled)", words.what_turns(found))
-    names = (baseline.name, best)
-    _section("To be surer", [words.to_be_surer(decision, source, setting.concurrency, names)])
+    console.say(words.headline(decision, _BASELINE), style="bold")
+    _section(f"Each against {_BASELINE} ({decision.origin})", words.each_of(decision))
+    _section("It rests on", words.rests_on(decision, setting, aside))
+    best = found.best.other if found else decision.comparison.other
+    if found is not None:
+        if rows := words.what_matters(found):
+            heads = ("change", "gain", "95 % interval")
+            console.show(table(f"What else is worth doing, under {best} (modeled)", heads, rows))
+        _section(f"What would turn it: {best} against {_BASELINE} (modeled)", words.what_turns(found))
+    _section("To be surer", [words.to_be_surer(decision, setting.source, setting.concurrency, (_BASELINE, best))])
 
 
 def _section(title: str, lines: Sequence[str]) -> None:
@@ -122,7 +154,7 @@ def _section(title: str, lines: Sequence[str]) -> None:
         console.say(f"  {line}")
 
 
-def _document(found: Advice, decision: Decision, source: Trace) -> dict[str, object]:
+def _document(found: Advice | None, decision: Decision, source: Trace) -> dict[str, object]:
     def told(comparison: object) -> dict[str, object]:
         names = ("baseline", "other", "ratio", "resolved", "interval", "method")
         return {name: getattr(comparison, name) for name in names}
@@ -134,11 +166,13 @@ def _document(found: Advice, decision: Decision, source: Trace) -> dict[str, obj
         "told": decision.told,
         "origin": decision.origin,
         "verdict": told(decision.comparison),
-        "modeled": [told(each) for each in found.comparisons],
+        "candidates": [told(each) for each in decision.others],
+        "modeled": [told(each) for each in found.comparisons] if found else [],
+        "with_recorded_predictor": [told(each) for each in found.as_recorded] if found else [],
         "changes": [
             {"lever": each.lever, "subject": each.subject, "draft_ms": each.draft_ms, **told(each.worth)}
-            for each in found.changes
+            for each in (found.changes if found else ())
         ],
-        "turns": [asdict(turn) for turn in found.turns],
-        "warnings": found.caveats.lines(),
+        "turns": [asdict(turn) for turn in found.turns] if found else [],
+        "warnings": found.caveats.lines() if found else [],
     }
