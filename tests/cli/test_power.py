@@ -68,3 +68,11 @@ def test_runs_too_short_to_tell_are_refused(tmp_path, capsys):
 def test_bad_use(paths, count, options, fragment, capsys):
     assert run(["power", *paths[:count], *options]) == 2
     assert fragment in capsys.readouterr().err
+
+
+def test_where_the_batch_was_never_full_it_plans_for_the_whole_run(tmp_path, capsys):
+    """As compare judges it: steady tok/s of a batch that never filled says nothing."""
+    paths = [str(make_trace(tmp_path / f"{name}-{i}", name, noise_seed=i, requests=2, origin="live").path)
+             for name in ("static", "lag") for i in range(3)]  # fmt: skip
+    run(["power", *paths])
+    assert "whole-run tok/s seen" in capsys.readouterr().out

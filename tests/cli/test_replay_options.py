@@ -184,3 +184,8 @@ def test_the_manifest_says_which_simulator_it_was(traces: Path, capsys: pytest.C
     for one, other in (("plain", "asked"), ("seeds", "seeds-simpy")):
         for left, right in zip(found[one], found[other], strict=True):
             assert all(left.table(name).equals(right.table(name)) for name in ("steps", "rows", "events", "requests"))
+
+
+def test_replays_are_not_put_into_a_trace(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, error = told(capsys, traces / "lag", "--policy", "lag", "--out", str(traces / "lag"))
+    assert (status, "is a trace; give --out a folder to put the replayed traces into" in error) == (2, True)

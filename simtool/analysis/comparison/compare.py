@@ -40,7 +40,7 @@ def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE, *, draws: bool
     so the interval is of one draw, not of their mean, and more of them do not narrow it. Raises UsageError where step
     times are asked for and the steps are not alike.
     """
-    used, instead = _fair(baseline, other, metric)
+    used, instead = fair_metric(baseline, other, metric)
     counts = len(baseline.runs), len(other.runs)
     drifts = any(arm.origin != "modeled" for arm in (baseline, other))
     order = order_of(baseline.runs, other.runs) if drifts else Order.UNTIMED
@@ -76,7 +76,7 @@ def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE, *, draws: bool
     )
 
 
-def _fair(baseline: Arm, other: Arm, metric: Metric) -> tuple[Metric, str]:
+def fair_metric(baseline: Arm, other: Arm, metric: Metric) -> tuple[Metric, str]:
     """The metric by which the arms are alike, and why it is not the one asked for; "" where it is."""
     wholes = [run.whole for arm in (baseline, other) for run in arm.runs]
     known = [whole for whole in wholes if whole is not None]

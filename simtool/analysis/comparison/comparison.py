@@ -143,7 +143,8 @@ class Comparison:
             return "no affordable number of repetitions would settle an effect this small"
         if self.repetitions == 1:
             return f"about {self.needed} times as many steps, or repetitions, would be needed"
-        return f"about {max(self.needed - self.repetitions, 1)} more repetitions would be needed"
+        more = max(self.needed - self.repetitions, 1)
+        return f"about {more} more repetition{'s' if more > 1 else ''} would be needed, were this its size"
 
 
 def _percent(ratio: float) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.analysis.comparison.arms import Arm
+from simtool.analysis.comparison.compare import fair_metric
 from simtool.analysis.comparison.headline import HEADLINE, Metric
 from simtool.analysis.comparison.influence import paired_influence, run_influence, same_tokens
 from simtool.analysis.comparison.order import in_time_order
@@ -62,6 +63,7 @@ def plan(
 
     Raises UsageError where the runs are too short to tell their spread, or show none.
     """
+    metric, _ = fair_metric(baseline, other, metric)  # as compare: never full, or full at other sizes
     if min(len(baseline.runs), len(other.runs)) > 1:
         spreads, paired = _between(baseline, other, metric)
     else:

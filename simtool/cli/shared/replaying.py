@@ -14,7 +14,7 @@ from simtool.cli.shared import console
 from simtool.cli.shared.differences import differences_of, print_differences
 from simtool.cli.shared.repeats import print_repeats
 from simtool.cli.shared.summary import TraceLine, line_of, print_lines
-from simtool.errors import ProfileError
+from simtool.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
@@ -45,7 +45,11 @@ class Outputs:
         return self.folder / f"{self.trace}-{placement.file_stem}{f'-seed{seed}' if len(self.seeds) > 1 else ''}"
 
     def check(self, placements: Sequence[Placement]) -> None:
-        """Refuse to overwrite any of them unless forced."""
+        """Refuse to overwrite any of them unless forced, and a trace as the folder that traces are put into."""
+        from simtool.trace.manifest import MANIFEST_NAME
+
+        if (self.folder / MANIFEST_NAME).exists():
+            raise UsageError(f"{self.folder} is a trace; give --out a folder to put the replayed traces into")
         for placement in placements:
             for seed in self.seeds:
                 check_output(self.path(placement, seed), force=self.force)

@@ -40,8 +40,8 @@ def compare(
     if json:
         console.emit_json({"groups": [_as_json(each) for each in found.verdicts], "findings": found.findings})
     else:
-        print_summaries(opened, json=False)
         _print(found.verdicts)
+        print_summaries(opened, json=False)
         for finding in found.findings:
             console.note(f"finding: {finding}")
     if found.findings:

@@ -97,7 +97,8 @@ def _print(plan: RepetitionPlan, chance: float) -> None:
     from simtool.report.terminal.tables import table
 
     rows = [(f"{size.difference:+.2%}", _count(size.paired), _count(size.unpaired)) for size in plan.sizes]
-    console.say(f"{plan.other} over {plan.baseline}: {plan.observed:+.1%} steady tok/s seen; {_spread(plan)}")
+    of = "whole-run tok/s" if plan.metric == "whole_run_tokens_per_s" else "steady tok/s"
+    console.say(f"{plan.other} over {plan.baseline}: {plan.observed:+.1%} {of} seen; {_spread(plan)}")
     title = f"repetitions of each that tell a difference {chance:.0%} of the time"
     console.show(table(title, ("difference", "paired (interleaved)", "unpaired"), rows, numbers_from=0))
 
