@@ -112,5 +112,6 @@ def _print(lines: Sequence[TraceLine], numbers: Sequence[Number]) -> None:
         (*(line.facts.get(head, "-") for head in heads), *(number.text(line.summary) for number in numbers))
         for line in lines
     ]
-    columns = (*heads, *(number.name for number in numbers))
+    named = ("trace" if head == "bundle" else head for head in heads)  # the key in JSON is older than the word
+    columns = (*named, *(number.name for number in numbers))
     console.show(table("", columns, rows, numbers_from=len(heads)))
