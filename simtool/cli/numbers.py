@@ -61,12 +61,6 @@ def whole_number(text: str, what: str) -> int:
     return int(text)
 
 
-def real_number(text: str, what: str) -> float:
-    """Read a number likewise."""
-    _check_writing(what, text, float)
-    return float(text)
-
-
 def check_bounds(given: Mapping[str, Any]) -> None:
     """Refuse parameters beyond reason, by name -> value. Raises UsageError."""
     for name, value in given.items():

@@ -6,18 +6,20 @@ change is worth and what would turn the answer always come from replays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
+import polars as pl
+
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.profile.profile import Profile
+from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
-from simtool.step.cost_features import DecodeShape
-from simtool.step.idle_effects import LastWait, LastWork
+from simtool.replay.replay import replay
+from simtool.step.ops import Lane
 from simtool.step.placement import Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
 from simtool.units import NS_PER_MS
@@ -29,6 +31,7 @@ _WORTH = 0.005
 _FACTORS = (1 / 8, 8.0)
 _LOSSES = (0.0, 0.6)
 _HALVINGS = 10
+_DRAFT, _DECIDE = (Lane.COMPUTE.value, "draft"), (Lane.HOST.value, "decide")
 
 
 class Lever(StrEnum):
@@ -151,24 +154,19 @@ def _recorded_predictor(setting: Setting) -> Setting | None:
 STAGES = 3
 
 
-def draft_ns(profile: Profile, sl: int, batch: int) -> float:
-    """Return what a draft forward of a full batch costs on the device."""
-    shape = DecodeShape(
-        num_speculative_tokens=sl, block_width=sl, kv_lens=[0] * batch, prefix_lens=[sl] * batch, emitted=[1] * batch
-    )
-    return profile.decode.device["draft"].duration.predict({**shape.features(), **LastWork().at(0)})
-
-
-def _decide_ns(profile: Profile, sl: int, batch: int) -> float:
-    shape = DecodeShape(
-        num_speculative_tokens=sl, block_width=sl, kv_lens=[0] * batch, prefix_lens=[sl] * batch, emitted=[1] * batch
-    )
-    return profile.decode.host["decide"].pre.predict({**shape.features(), **LastWait().features()})
+def _mean_costs_ns(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
+    """Replay once without noise: the mean duration of each (lane, op) over decode steps at full occupancy."""
+    (scenario,) = replace(setting, seeds=()).scenarios(placement)
+    tables = replay(setting.source, setting.profile, scenario).tables
+    full = full_occupancy(decode_steps(tables["steps"], tables["rows"]))
+    events = tables["events"].join(full.select("step"), on="step", how="semi")
+    mean_ns = (pl.col("end_ns") - pl.col("start_ns")).mean()
+    return {(lane, op): value for lane, op, value in events.group_by("lane", "op").agg(mean_ns).iter_rows()}
 
 
 def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Change, ...]:
     """What telling the controller the draft's time is worth, and each host op for free."""
-    told_ms = draft_ns(setting.profile, setting.source.manifest.sl, setting.concurrency) / NS_PER_MS
+    told_ms = _mean_costs_ns(setting, placement)[_DRAFT] / NS_PER_MS
     jobs: list[tuple[Setting, Placement]] = [(setting, placement)]
     meant: list[tuple[Lever, str, float | None]] = []
     if placement.decides:
@@ -191,8 +189,8 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
 
 def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[AxisTurn, ...]:
     """Vary each axis, without noise, until the lead of one over the other changes hands."""
-    sl, batch = setting.source.manifest.sl, setting.concurrency
-    draft, decide = draft_ns(setting.profile, sl, batch), _decide_ns(setting.profile, sl, batch)
+    costs_ns = _mean_costs_ns(setting, chosen)
+    draft, decide = costs_ns[_DRAFT], costs_ns.get(_DECIDE)
 
     step_ns = max(mean(cells, _step_ns) for cells in run_cells([(setting, baseline), (setting, chosen)]))
 
@@ -200,19 +198,17 @@ def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[Ax
         first, second = run_cells([(changed, baseline), (changed, chosen)])
         return mean(second, _tokens_per_s) / mean(first, _tokens_per_s) - 1
 
-    axes: Mapping[Axis, tuple[float, tuple[float, float], Callable[[float], Setting]]] = {
+    axes: dict[Axis, tuple[float, tuple[float, float], Callable[[float], Setting]]] = {
         Axis.DRAFT: (
             draft,
             (draft * _FACTORS[0], draft * _FACTORS[1]),
             lambda value: _with(setting, f"device.draft=x{value / draft:.6f}"),
         ),
-        Axis.DECIDE: (
-            decide,
-            (0.0, max(decide * _FACTORS[1], step_ns)),
-            lambda value: _with(setting, f"host.decide={value:.0f}ns"),
-        ),
         Axis.STALE_LOSS: (0.0, _LOSSES, lambda value: replace(setting, stale_loss=value)),
     }
+    if decide is not None:
+        ends = (0.0, max(decide * _FACTORS[1], step_ns))
+        axes[Axis.DECIDE] = (decide, ends, lambda value: _with(setting, f"host.decide={value:.0f}ns"))
     now = lead(setting)
     found = []
     for axis, (today, (low, high), change) in axes.items():

@@ -67,6 +67,8 @@ def test_the_document_says_where_the_answer_turns(recorded, capsys):
     turn = next(each for each in found["turns"] if each["axis"] == "decide")
     assert turn["value"] is not None
     assert turn["leads"] == "static"
+    today = {each["axis"]: each["today"] for each in found["turns"]}
+    assert (today["decide"], today["draft"]) == (1_000, 5_000)  # as the steps of the replay have it
     cost = f"host.decide={turn['value'] * 1.1:.0f}ns"
     names = ["--policy", "static", "--policy", found["modeled"][0]["other"]]
     best = max(found["modeled"], key=lambda each: each["ratio"])["other"]
