@@ -25,6 +25,7 @@ DECODE_FEATURES = (
     "past_graph_rows",
     "decide_work",
     "accepted_rows",
+    "rectangle_keys",
 )
 
 #: The features of a prefill step, in the order of `prefill_sizes`.
@@ -64,12 +65,16 @@ class DecodeShape:
         ragged: 1 when some prefix is cut, and a forward then gathers unequal widths into a rectangle and back.
         target_rows, draft_rows: rows that a forward computes, padding included. A target forward past the largest
         graph is another program: past_graphs is then 1 and its rows are past_graph_rows, with target_rows 0.
+        rectangle_keys: what attention reads that arranges its rows as a rectangle, every sequence as wide as the widest
+        and as long as the longest (the CPU's kernels; BSH on an NPU); one that takes true lengths reads validate_kv.
         """
         batch, drafts, width = len(self.kv_lens), self.num_speculative_tokens, self.block_width
         candidates = batch * drafts
         rows = sum(self.prefix_lens) + batch
         bucket = self.graph_bucket
         past = bool(self.graphs.target) and bucket is None
+        widest = max(self.prefix_lens, default=0) + 1
+        longest = max([kv + p + 1 for kv, p in zip(self.kv_lens, self.prefix_lens, strict=True)], default=0)
         keys = sum([(p + 1) * (kv + kv + p + 2) for kv, p in zip(self.kv_lens, self.prefix_lens, strict=True)]) // 2
         return (
             batch,
@@ -86,6 +91,7 @@ class DecodeShape:
             rows if past else 0,
             candidates * math.log2(max(candidates, 2)),
             sum(self.emitted),
+            batch * widest * longest,
         )
 
 

@@ -84,6 +84,9 @@ def _copy(name: str, *features: str) -> DeviceWork:
     return DeviceWork(name, Lane.COPY, features)
 
 
+#: What the target forward grows with: rows and graphs, and the keys that attention reads, with and without padding.
+_TARGET_SIZES = ("batch", "ragged", "target_rows", "past_graphs", "past_graph_rows", "validate_kv", "rectangle_keys")
+
 _OPS = (
     Op("schedule", "pick the running batch, admit and retire requests", (), ("running",), ("batch",)),
     Op(
@@ -209,7 +212,7 @@ _OPS = (
         ("filled_batch",),
         ("logits",),
         (),
-        (_kernel("target", "batch", "ragged", "target_rows", "past_graphs", "past_graph_rows", "validate_kv"),),
+        (_kernel("target", *_TARGET_SIZES),),
     ),
     Op(
         "launch_verify",

@@ -108,6 +108,7 @@ def decode(line, work, costs, placement, executors, running, controller):
         "ragged": int(any(p < n for p in prefixes)),
         "decide_work": candidates * math.log2(max(candidates, 2)),
         "accepted_rows": sum(emitted),
+        "rectangle_keys": len(running) * (max(prefixes) + 1) * max(kv + r + 1 for kv, r in keys),
     }
     pruned = any(p < n for p in prefixes)
     names = [text for slot in placement.order if (text := pick(str(slot), pruned)) != "-"]

@@ -15,7 +15,7 @@ from simtool.replay.compiled.controller import Bench, Rules, choose, make_bench
 from simtool.replay.compiled.kernel import kernel, part
 from simtool.replay.compiled.plan import FULL, PREFILL, PRUNED, Plan
 from simtool.replay.compiled.served import Anchors, Requests
-from simtool.replay.compiled.sizes import SizeTables, fill_decode, fill_prefill
+from simtool.replay.compiled.sizes import DecodeTotals, SizeTables, fill_decode, fill_prefill
 from simtool.replay.prices.cost_sampler import BLOCK_TOKENS
 
 Floats = NDArray[np.float64]
@@ -214,6 +214,7 @@ def _plan_decode(task: Task, state: State, plan: Plan) -> None:
     _decide(task, state)
     step, count, first, steps, rows = state.place[STEP], state.place[RUNNING], state.place[ROW], plan.steps, plan.rows
     offered, accepted, tokens, keys, draft_keys = 0, 0, 0, 0, 0
+    widest, longest = 0, 0
     for i in range(count):
         _plan_row(task, state, plan, i)
         request = state.running[i]
@@ -224,8 +225,10 @@ def _plan_decode(task: Task, state: State, plan: Plan) -> None:
         tokens += rows.emitted[first + i]
         keys += width * kv + width * (width + 1) // 2
         draft_keys += terms.width * (kv + terms.width)
+        widest, longest = max(widest, width), max(longest, kv + width)
     pruned, validated = offered < count * terms.drafts, offered + count
-    fill_decode(steps.sizes[step], tables, count, draft_keys, validated, keys, tokens)
+    totals = DecodeTotals(draft_keys, validated, keys, tokens, widest, longest)
+    fill_decode(steps.sizes[step], tables, count, totals)
     leader = state.running[0]
     _draw(task, plan, step, leader, requests.prompt[leader] + state.output[leader] - 1)
     steps.kind[step], steps.batch[step] = PRUNED if pruned else FULL, count

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 #: Columns of sizes: a decode's features or a prefill's, each in its own order.
 COLUMNS = max(len(DECODE_FEATURES), len(PREFILL_FEATURES))
 
-_DRAFT_KV, _ACCEPTED_ROWS = map(DECODE_FEATURES.index, ("draft_kv", "accepted_rows"))
+_DRAFT_KV, _ACCEPTED_ROWS, _RECTANGLE = map(DECODE_FEATURES.index, ("draft_kv", "accepted_rows", "rectangle_keys"))
 _DENSE_ROWS, _VALIDATE_ROWS, _VALIDATE_KV, _RAGGED, _TARGET_ROWS, _PAST, _PAST_ROWS = map(
     DECODE_FEATURES.index,
     ("dense_rows", "validate_rows", "validate_kv", "ragged", "target_rows", "past_graphs", "past_graph_rows"),
@@ -37,6 +37,21 @@ class SizeTables(NamedTuple):
     by_batch: Floats
     bucket: NDArray[np.int64]
     captured: bool
+
+
+class DecodeTotals(NamedTuple):
+    """What a decode comes to over its sequences: see `DecodeShape`.
+
+    draft_keys, keys: read by the draft and the target forward. rows: validated. tokens: emitted. widest: rows of the
+    widest sequence. longest: keys that the last row of any sequence reads, at most.
+    """
+
+    draft_keys: int
+    rows: int
+    keys: int
+    tokens: int
+    widest: int
+    longest: int
 
 
 def size_tables(batch: int, drafts: int, width: int, graphs: GraphBuckets) -> SizeTables:
@@ -63,14 +78,14 @@ def fill_prefill(sizes: Floats, batch: int, rows: int, keys: int) -> None:
 
 
 @part
-def fill_decode(
-    sizes: Floats, tables: SizeTables, batch: int, draft_keys: int, rows: int, keys: int, tokens: int
-) -> None:  # fmt: skip
-    """Fill the features of a decode. draft_keys, keys: that the draft and the target forward read; rows: validated."""
+def fill_decode(sizes: Floats, tables: SizeTables, batch: int, totals: DecodeTotals) -> None:
+    """Fill the features of a decode."""
+    rows = totals.rows
     for column in range(len(sizes)):
         sizes[column] = tables.by_batch[batch, column]
-    sizes[_DRAFT_KV], sizes[_VALIDATE_ROWS], sizes[_VALIDATE_KV] = draft_keys, rows, keys
-    sizes[_RAGGED], sizes[_ACCEPTED_ROWS] = 1.0 if rows < sizes[_DENSE_ROWS] else 0.0, tokens
+    sizes[_DRAFT_KV], sizes[_VALIDATE_ROWS], sizes[_VALIDATE_KV] = totals.draft_keys, rows, totals.keys
+    sizes[_RAGGED], sizes[_ACCEPTED_ROWS] = 1.0 if rows < sizes[_DENSE_ROWS] else 0.0, totals.tokens
+    sizes[_RECTANGLE] = batch * totals.widest * totals.longest
     bucket = tables.bucket[rows]
     past = tables.captured and bucket == 0
     sizes[_TARGET_ROWS] = 0 if past else (bucket if bucket else rows)

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simtool.replay.compiled.sizes import COLUMNS, fill_decode, fill_prefill, size_tables
+from simtool.replay.compiled.sizes import COLUMNS, DecodeTotals, fill_decode, fill_prefill, size_tables
 from simtool.step.cost_features import PREFILL_FEATURES, DecodeShape, prefill_sizes
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
 
@@ -29,7 +29,9 @@ def test_a_decode(sequences, drafts, width, largest):
         keys = sum(kv + row + 1 for kv, rows in zip(kv_lens, widths, strict=True) for row in range(rows))
         draft_keys = sum(width * (kv + width) for kv in kv_lens)
         tables = size_tables(len(sequences), drafts, width, graphs)
-        fill_decode(sizes, tables, count, draft_keys, sum(widths), keys, sum(emitted))
+        longest = max(kv + rows for kv, rows in zip(kv_lens, widths, strict=True))
+        totals = DecodeTotals(draft_keys, sum(widths), keys, sum(emitted), max(widths), longest)
+        fill_decode(sizes, tables, count, totals)
         assert sizes.tolist() == list(shape.sizes())
         assert (tables.bucket[sum(widths)] or None) == shape.graph_bucket
 
