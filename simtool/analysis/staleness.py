@@ -69,7 +69,9 @@ def staleness_by_lag(traces: Mapping[int, Trace]) -> list[Staleness]:
     drafts = traces[0].manifest.sl
     found = []
     for lag, trace in sorted(traces.items()):
-        joined = base.join(_steps_by_request(trace), on=["request_id", "kind"], suffix="_lagged").sort("request_id")
+        joined = base.join(
+            _steps_by_request(trace), on=["request_id", "kind"], suffix="_lagged", nulls_equal=True
+        ).sort("request_id")
         rows = trace.table("rows").join(joined.select("request_id", "kind"), on="request_id")
         kinds = sorted(kind for kind in set(joined["kind"].to_list()) if kind is not None)
         for kind in (ALL, *kinds):

@@ -27,6 +27,7 @@ from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, Wo
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, priced_op
+from simtool.trace.manifest import PRICED_ORIGINS
 from simtool.trace.trace import Trace
 from simtool.version import __version__
 
@@ -174,12 +175,12 @@ def _one_device(traces: Sequence[Trace]) -> tuple[str, str]:
 def _refuse_replays(traces: Sequence[Trace]) -> None:
     """A replay's durations are a profile's: a fit to them would look perfect, and measure nothing."""
     for trace in traces:
-        if trace.manifest.origin == "replayed":
+        if trace.manifest.origin in PRICED_ORIGINS:
             costs = trace.manifest.replay.costs
             name = "a profile" if costs is None else f"the profile {costs.name!r}"
             raise ProfileError(
-                f"{trace.path}: is replayed, so its times come from {name}; a profile must come from live or imported "
-                "traces: calibrate those, or give that profile with --profile"
+                f"{trace.path}: is {trace.manifest.origin}, so its times come from {name}; a profile must come from "
+                "live or imported traces: calibrate those, or give that profile with --profile"
             )
 
 

@@ -39,6 +39,7 @@ COMMANDS = {
     "fill": Listed(
         "simtool.cli.commands.traces.fill:fill", "Add the drafter's outcome at every position of a recording"
     ),
+    "synth": Listed("simtool.cli.commands.traces.synth:synth", "Draw a trace from a stated acceptance and confidence"),
     "advise": Listed("simtool.cli.commands.replays.advise:advise", "Say which placement to turn on, and what it gains"),
     "validate": Listed(
         "simtool.cli.commands.replays.validate:validate", "Compare the replay's predictions with live measurements"

@@ -31,7 +31,7 @@ from simtool.trace.trace import Trace, open_trace, write_trace
 from simtool.version import __version__
 
 #: What a replay tells on of its source: how requests and outcomes were drawn.
-_KEPT = ("workload", "bootstrap")
+_KEPT = ("workload", "bootstrap", "synthetic")
 
 
 @dataclass(frozen=True)
@@ -231,6 +231,8 @@ def _draw_warnings(manifest: Manifest) -> Iterator[str]:
     run = manifest.run
     if run.workload is not None:
         yield from run.workload.warnings
+    if run.synthetic is not None:
+        yield f"synthetic: outcomes are drawn from a stated process, nobody recorded them: {run.synthetic}"
     if run.bootstrap is not None:
         yield (
             f"distributional: all outcomes are bootstrapped by request, {run.bootstrap.draws} draws of "
@@ -242,7 +244,8 @@ def _draw_warnings(manifest: Manifest) -> Iterator[str]:
 
 def _outcomes_in_words(manifest: Manifest, visits: Visits) -> str:
     """How far the tokens can be trusted: exact; or distributional, or with a share of substitutes, or both."""
-    words = ["distributional"] if manifest.drawn else []
+    words = ["synthetic"] if manifest.run.synthetic is not None else []
+    words += ["distributional"] if manifest.drawn else []
     if visits.substituted:
         words.append(f"{visits.substituted_share:.1%} substituted")
     return ", ".join(words) or "exact"

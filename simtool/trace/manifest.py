@@ -17,7 +17,9 @@ from simtool.trace.schema import SCHEMA_VERSION, TABLES
 
 MANIFEST_NAME = "manifest.json"
 _MOST_BYTES = 1 << 26
-ORIGINS = ("live", "replayed", "imported")
+ORIGINS = ("live", "replayed", "imported", "synthetic")
+#: Those whose times are a profile's: a replay's, and of outcomes that were drawn, one that gave them times.
+PRICED_ORIGINS = ("replayed", "synthetic")
 ALGORITHMS = ("dspark", "dflash", "none")
 
 
@@ -41,7 +43,7 @@ class TableFacts:
 class Manifest:
     """What was run, on what, and whether the trace holds all of it."""
 
-    origin: Annotated[str, "live, replayed or imported"]
+    origin: Annotated[str, "live, replayed, imported or synthetic"]
     engine: Annotated[str, "the program that ran the steps (an import: the profiler's format)"]
     engine_version: Annotated[str, "its version"]
     device: Annotated[str, "cpu, cuda or npu; in an import also rocm, xpu, mtia or hpu"]
@@ -88,13 +90,14 @@ class Manifest:
 
     @property
     def drawn(self) -> bool:
-        """Whether its outcomes are one draw of many: sampled, or drawn from a recording."""
-        return self.run.bootstrap is not None or bool(self.sampling.get("temperature"))
+        """Whether its outcomes are one draw of many: sampled, or drawn from a recording or a stated process."""
+        run = self.run
+        return run.bootstrap is not None or run.synthetic is not None or bool(self.sampling.get("temperature"))
 
     @property
     def replay(self) -> ReplayDetails:
-        """What a replay was made from; nothing of it is told by another trace."""
-        told = self.details if self.origin == "replayed" else {}
+        """What a replay was made from, or what gave a synthetic trace its times; no other trace tells of it."""
+        told = self.details if self.origin in PRICED_ORIGINS else {}
         return ReplayDetails.read(told, "manifest: details")
 
     @property

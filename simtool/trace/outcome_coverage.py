@@ -85,6 +85,8 @@ def requests_without_outcomes(trace: Trace) -> list[tuple[str, list[int], list[i
     Raises TraceError when the trace cannot be filled: not live, sampled, incomplete, or without its prompts.
     """
     manifest = trace.manifest
+    if manifest.origin == "synthetic":
+        raise TraceError(f"{trace.path}: synthetic, so every anchor has the outcome that was drawn; none can be filled")
     if manifest.origin != "live":
         raise TraceError(f"{trace.path}: {manifest.origin}, not live; fill the recording that it was made from")
     if manifest.sampling.get("temperature"):

@@ -43,12 +43,40 @@ class Bootstrap:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SyntheticOutcomes:
+    """The stated process that outcomes were drawn from; see `simtool.replay.synthetic.process`.
+
+    acceptance: by position. acceptance_autocorrelation: what follows from the rest. prompt_tokens, output_tokens: the
+    distributions of lengths, as they are typed.
+    """
+
+    acceptance: tuple[float, ...]
+    sharpness: float
+    confidence_autocorrelation: float
+    acceptance_autocorrelation: float
+    calibration_error: float
+    requests: int
+    prompt_tokens: str
+    output_tokens: str
+    seed: int
+
+    def __str__(self) -> str:
+        by_position = " ".join(f"{share:.3f}" for share in self.acceptance)
+        return (
+            f"acceptance {by_position}, sharpness {self.sharpness:.2f}, autocorrelation of confidence "
+            f"{self.confidence_autocorrelation:.2f} and of acceptance {self.acceptance_autocorrelation:.2f}, "
+            f"calibration error {self.calibration_error:+.3f}, seed {self.seed}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunDetails:
     """How a run was made, live or replayed.
 
     command: what made the trace. kv_blocks, block_size: of the KV cache. executors: lane -> what runs it in order.
     graphs: none where it tells of none. others_share: of all cores' time, what other programs took meanwhile.
-    workload, bootstrap: of requests and outcomes that are not the recording's own.
+    workload, bootstrap: of requests and outcomes that are not the recording's own. synthetic: of outcomes that nobody
+    recorded.
     """
 
     command: str | None = None
@@ -61,12 +89,14 @@ class RunDetails:
     others_share: float | None = None
     workload: ServedWorkload | None = None
     bootstrap: Bootstrap | None = None
+    synthetic: SyntheticOutcomes | None = None
 
     @classmethod
     def read(cls, details: Details, source: str) -> RunDetails:
         """Read what a manifest tells; raises TraceError naming the source when a value is of another kind."""
         table = _Table(details, source)
-        workload, bootstrap = (table.optional(name, dict) for name in ("workload", "bootstrap"))
+        names = ("workload", "bootstrap", "synthetic")
+        workload, bootstrap, synthetic = (table.optional(name, dict) for name in names)
         executors = table.optional("executors", dict)
         return cls(
             command=table.optional("command", str),
@@ -79,6 +109,7 @@ class RunDetails:
             others_share=_share(details.get("machine")),
             workload=None if workload is None else _workload(workload, source),
             bootstrap=None if bootstrap is None else _built(Bootstrap, bootstrap, f"{source}: bootstrap"),
+            synthetic=None if synthetic is None else _synthetic(synthetic, source),
         )
 
 
@@ -178,6 +209,12 @@ def _built(kind: type[_T], table: Mapping[str, Any], source: str) -> _T:
 def _workload(table: Mapping[str, Any], source: str) -> ServedWorkload:
     warnings = tuple(map(str, table.get("warnings") or ()))
     return _built(ServedWorkload, {**table, "warnings": warnings}, f"{source}: workload")
+
+
+def _synthetic(table: Mapping[str, Any], source: str) -> SyntheticOutcomes:
+    acceptance = table.get("acceptance")
+    shares = tuple(map(float, acceptance)) if isinstance(acceptance, list) else ()
+    return _built(SyntheticOutcomes, {**table, "acceptance": shares}, f"{source}: synthetic")
 
 
 def _costs(profile: Mapping[str, Any]) -> ReplayCosts:

@@ -2,7 +2,8 @@
 
 A name does not make a setting: another order or lag under it, or other what-ifs, is another arm.
 
-What was measured and what was computed never share a label: live, modeled (a replay) and imported are words in it.
+What was measured and what was computed never share a label: live, modeled (a replay), imported and synthetic are
+words in it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ import polars as pl
 
 from simtool.analysis.comparison.runs import Run, run_of
 from simtool.analysis.divergence import describe_divergence
-from simtool.trace.manifest import Manifest
+from simtool.trace.manifest import PRICED_ORIGINS, Manifest
 from simtool.trace.trace import Trace
 
-ORIGIN_WORDS = {"live": "live", "replayed": "modeled", "imported": "imported"}
+ORIGIN_WORDS = {"live": "live", "replayed": "modeled", "imported": "imported", "synthetic": "synthetic"}
 
 _SETTINGS = ("SL", "concurrency", "controller")
 
@@ -121,7 +122,7 @@ def differences(traces: Sequence[Trace]) -> list[str]:
 
 def unlike_machines(first: Arm, second: Arm) -> str:
     """Say at which costs, or on which device, either of two arms of one origin ran; empty where it is the same."""
-    modeled = first.origin == ORIGIN_WORDS["replayed"]
+    modeled = first.origin in {ORIGIN_WORDS[origin] for origin in PRICED_ORIGINS}
     found = [
         " and ".join(sorted({(_costs(m) if modeled else m.device_name) for m in (b.manifest for b in arm.traces)}))
         for arm in (first, second)

@@ -42,14 +42,15 @@ def line_of(trace: Trace) -> TraceLine:
     """Summarise a trace; a replay's facts say how far its outcomes can be trusted."""
     from simtool.analysis.comparison.runs import run_of
     from simtool.analysis.metrics import summarise_trace
+    from simtool.trace.manifest import PRICED_ORIGINS
 
     manifest = trace.manifest
     policy = trace.placement.name if manifest.placement is not None else "-"
     facts = {"bundle": trace.path.name, "origin": manifest.origin, "placement": policy}
     more: dict[str, object] = {}
-    if manifest.origin == "replayed":
+    if manifest.origin in PRICED_ORIGINS:
         facts["outcomes"] = manifest.replay.outcomes or "-"
-        names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap")
+        names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap", "synthetic")
         more = {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"seed": manifest.seed, "warnings": manifest.warnings}
     return TraceLine(

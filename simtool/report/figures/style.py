@@ -10,8 +10,8 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif"
 INK, FAINT, GRID = "#1f2933", "#8a94a0", "#e6e9ed"
 
 #: What was measured and what was computed look different, in colour and in shape.
-ORIGIN_COLOURS = {"live": "#0072B2", "modeled": "#D55E00", "imported": "#009E73"}
-ORIGIN_SYMBOLS = {"live": "circle", "modeled": "diamond-open", "imported": "square"}
+ORIGIN_COLOURS = {"live": "#0072B2", "modeled": "#D55E00", "imported": "#009E73", "synthetic": "#CC79A7"}
+ORIGIN_SYMBOLS = {"live": "circle", "modeled": "diamond-open", "imported": "square", "synthetic": "cross-open"}
 
 #: Kinds of work, in the order of a step, and which ops are of each kind.
 WORK_COLOURS = {

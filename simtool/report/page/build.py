@@ -25,6 +25,7 @@ TITLE = "Which placement gives the most tokens per second, and by how much?"
 _NO_DECODE_STEP = {
     "live": "no request went beyond its first token, so there is no decode step to compare",
     "replayed": "modeled: no request went beyond its first token, so there is no decode step to compare",
+    "synthetic": "synthetic: no request went beyond its first token, so there is no decode step to compare",
     "imported": "imported: a profile alone tells of no token, so there is no throughput to compare",
 }
 _MAX_TIMELINES = 8
@@ -183,7 +184,7 @@ def _caveats(traces: Sequence[Trace]) -> list[str]:
 
 
 def _reading_order(trace: Trace) -> tuple[int, int]:
-    """Live before modeled before imported; placements as the built-ins are listed, others after them."""
+    """Live, modeled, imported, synthetic; placements as the built-ins are listed, others after them."""
     names = list(BUILT_IN)
     name = placement_name(trace)
     return list(ORIGIN_WORDS).index(trace.manifest.origin), names.index(name) if name in names else len(names)
