@@ -66,6 +66,9 @@ COMMANDS = {
     "report": Listed(
         "simtool.cli.commands.replays.report:report", "Write an HTML page with the answer and its figures"
     ),
+    "what-if": Listed(
+        "simtool.cli.commands.studies.what_if:what_if", "Write a page on which a step's costs and order are tried"
+    ),
     "export": Listed("simtool.cli.commands.traces.export:export", "Write a trace for Perfetto or another viewer"),
     "placements": Listed(
         "simtool.cli.commands.studies.placements:placements", "List the placements, or check one of your own"

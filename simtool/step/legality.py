@@ -26,6 +26,9 @@ _MAX_LAG_STEPS = 8
 #: What binds host lengths to a captured graph, and the launch that it must come before.
 REBINDS = {"rebind_draft": "launch_draft", "rebind_target": "launch_target"}
 
+#: What an op gives besides at lag >= 1, where it hands out the confidence that earlier steps stored.
+GIVEN_AT_LAG = {"read_states": "decision_confidence"}
+
 
 class Ordered(Protocol):
     """What is judged of a placement."""
@@ -102,8 +105,8 @@ def _check_data(placement: Ordered, ops: list[Op]) -> set[str]:
         for stale in (name for name in op.gives if name in readers):
             raise PlacementError(f"{placement.name}: {op.name!r} replaces {stale}, which {readers[stale]!r} has read")
         given.update(op.gives)
-        if op.name == "read_states" and placement.lag_steps:
-            given.add("decision_confidence")
+        if op.name in GIVEN_AT_LAG and placement.lag_steps:
+            given.add(GIVEN_AT_LAG[op.name])
     return given
 
 

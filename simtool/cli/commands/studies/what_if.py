@@ -1,0 +1,145 @@
+"""`simtool what-if`: one page on which a reader changes costs and order of a step, and sees what that is worth."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.cli.options import (
+    ForceFlag,
+    JsonFlag,
+    OtherModelFlag,
+    OutPath,
+    check_controller,
+    check_distinct,
+    check_output,
+    command_line,
+)
+from simtool.cli.shared import console, study
+from simtool.errors import UsageError
+from simtool.step.placement import BUILT_IN, XLLM_ARMS, Placement
+
+if TYPE_CHECKING:
+    from simtool.profile.profile import Profile
+    from simtool.replay.controller_options import PredictorChoice
+    from simtool.report.whatif.grid import WhatIfGrid
+
+_BASELINE = "static"
+_OPENS_WITH = "lag-overlap"
+_SCHEMA_VERSION = 1
+
+
+def what_if(
+    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces to replay, one for each SL.")],
+    policy: Annotated[list[str] | None, typer.Option(help="Placements to choose from, by name or .toml file, beside "
+                                                          "static; may be repeated; the page opens with the first; "
+                                                          "default: the built-in ones.")] = None,
+    profile: Annotated[list[Path] | None, typer.Option(help="Costs: one for all traces, or one each in their order; "
+                                                            "default: calibrated from each trace itself.")] = None,
+    allow_other_model: OtherModelFlag = False,
+    predictor: study.Predictor = None,
+    concurrency: Annotated[str | None, typer.Option(help="Stops of the slider, such as 1,4,16; default: 1, 2, 4 and "
+                                                         "so on up to the trace's own.")] = None,
+    seeds: Annotated[int, typer.Option(help="Draws of noise and refitted costs, for the interval; 3 or more.")] = 8,
+    waves: study.Waves = None,
+    out: OutPath = None,
+    json: JsonFlag = False,
+    force: ForceFlag = False,
+) -> None:  # fmt: skip
+    """Write an HTML page that opens anywhere, offline: one step, its costs on sliders, its ops to be dragged.
+
+    Tokens per second, their interval and the critical path follow in the browser, by the simulator's own step rule.
+    """
+    if seeds < 3:
+        raise UsageError(f"--seeds {seeds}: an interval worth acting on needs 3 or more")
+    check_distinct(traces)
+    profiles = _each(profile or [], len(traces))
+    target = out if out is not None else Path("reports") / f"{traces[0].resolve().name}-what-if.html"
+    check_output(target, force=force)
+    placements = study.placements([_BASELINE, *(policy or (*BUILT_IN, *XLLM_ARMS))])
+    check_controller(placements, {"--predictor": predictor})
+    _check_one_step(placements)
+    from simtool.report.whatif.page import what_if_page
+
+    grids = []
+    for trace, path in zip(traces, profiles, strict=True):
+        source, costs = study.open_trace(trace, path, (), predictor, allow_other_model=allow_other_model)
+        priced = _priced(costs, placements, asked=bool(policy))
+        stops = study.numbers(concurrency, 0) if concurrency else _stops(source.manifest.concurrency)
+        from simtool.report.whatif.grid import WhatIfGrid
+        from simtool.study.settings import settings_of
+
+        draws = seeds if any(cost.pre.residuals_ns for cost in costs.decode.host.values()) else 0
+        settings = settings_of(source, costs, sorted(stops), waves, seeds=draws, predictor=predictor)
+        grids.append(WhatIfGrid(settings, priced, _sweep(trace, path, draws, waves, predictor)))
+    _check_one_an_sl(grids)
+    names = [placement.name for placement in grids[0].placements]
+    wanted = placements[min(1, len(placements) - 1)].name if policy else _OPENS_WITH
+    opens_with = wanted if wanted in names else names[-1]
+    with console.progress("replaying", total=sum(len(grid.settings) for grid in grids)) as done:
+        page = what_if_page(grids, opens_with, command=command_line(), progress=done)
+    page.write(target)
+    if json:
+        console.emit_json({"schema_version": _SCHEMA_VERSION, "page": str(target), "answer": page.answer})
+    else:
+        console.say(page.answer)
+        console.line(f"wrote {target}")
+
+
+def _each(profiles: list[Path], count: int) -> list[Path | None]:
+    """One profile a trace."""
+    if not profiles:
+        return [None] * count
+    if len(profiles) not in (1, count):
+        raise UsageError(f"{len(profiles)} profiles for {count} traces; give one for all, or one each in their order")
+    return [*profiles] if len(profiles) == count else [*profiles] * count
+
+
+def _stops(most: int) -> list[int]:
+    """1, 2, 4 and so on up to the concurrency that was recorded: nothing beyond it is known without being told."""
+    return [*(2**power for power in range(most.bit_length()) if 2**power < most), most]
+
+
+def _priced(costs: Profile, placements: Sequence[Placement], *, asked: bool) -> list[Placement]:
+    """The placements that the profile can price; raises UsageError where one that was asked for is not, or none is."""
+    found, lacking = [], []
+    for placement in placements:
+        try:
+            study.check_priced(costs, placement)
+            found.append(placement)
+        except UsageError:
+            if asked or placement.name in (_BASELINE, _OPENS_WITH):
+                raise
+            lacking.append(placement.name)
+    if lacking:
+        console.note(f"left out, for {costs.name} lacks a cost of theirs: {', '.join(lacking)}")
+    return found
+
+
+def _sweep(
+    trace: Path, profile: Path | None, seeds: int, waves: int | None, predictor: PredictorChoice | None
+) -> list[str]:
+    """The words of the command that gives a grid's figures again."""
+    given = {"--profile": profile, "--seeds": seeds or None, "--waves": waves, "--predictor": predictor}
+    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return [shlex.quote(word) for word in ("simtool", "sweep", str(trace), *options)]
+
+
+def _check_one_step(placements: Sequence[Placement]) -> None:
+    for placement in placements:
+        if getattr(placement, "runs_ahead", False):
+            raise UsageError(
+                f"--policy {placement.name}: it launches work for the next step, and the page knows the order of one "
+                "step; take `simtool replay` or `sweep` for it"
+            )
+
+
+def _check_one_an_sl(grids: Sequence[WhatIfGrid]) -> None:
+    lengths = [grid.settings[0].source.manifest.sl for grid in grids]
+    for sl in lengths:
+        if lengths.count(sl) > 1:
+            raise UsageError(f"{lengths.count(sl)} traces are of SL {sl}; give one trace for each SL")
