@@ -35,7 +35,8 @@ test-npu-wheel:
 
 # 1,000 hostile inputs, and a kill of every writer at each of its file operations; some minutes (docs/reliability.md).
 hostile: $(VENV)/.dev
-	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py
+	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py inputs
+	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py kills
 
 # Rebuilds docs/fidelity.md; about half an hour, on a machine with nothing else to do.
 fidelity: $(VENV)/.engine

@@ -1,204 +1,63 @@
 """Hostile inputs and kills, many of them: what `docs/reliability.md` tells of.
 
-`python benchmarks/hostile.py [INPUTS]` draws traces, profiles, placements and prompts that are wrong in one place,
-gives each to a command in a process of its own with limits on time and memory, and counts what came of them; then it
-kills every writer of `tests/reliability/scenarios.py` at each of its file operations.
+`python benchmarks/hostile.py inputs [--count 1000] [--first 0] [--kind KIND]` draws inputs of every kind that is read,
+each wrong in one place, gives each to a command in a process of its own with limits on time and memory, and counts what
+came of them. `python benchmarks/hostile.py kills` kills every writer of `tests/reliability/scenarios.py` at each of its
+file operations.
 """
 
 from __future__ import annotations
 
+import argparse
 import collections
-import contextlib
-import copy
-import io
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import polars as pl
-
-from simtool.cli.main import run
-from simtool.profile.storage import save_profile
-from simtool.step.placement import BUILT_IN
-from simtool.trace.schema import TABLES
-from tests.reliability.scenarios import SCENARIOS, small_trace
-from tests.replay.synthetic import constant_costs, profile_of
-
-_SECONDS, _BYTES = 60, 8 << 30
-_VALUES: tuple[Any, ...] = (
-    0, -1, 1, 2**31, 2**63, 10**30, 0.5, -0.0, 1e300, float("nan"), float("inf"), True, None, "", "x", "../x",
-    "\x1b[2J", "\ud800", "=1+1", [], [1], [[]], {}, {"a": 1},
-)  # fmt: skip
+from tests.reliability.hostile.inputs import KINDS, Drawn, draw, make_inputs
+from tests.reliability.hostile.running import in_fork, outcome_of
+from tests.reliability.scenarios import SCENARIOS
 
 
-def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """Every place in a JSON value, by the keys that lead to it."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
-    return [path, *(place for key, each in inner for place in _places(each, (*path, key)))]
-
-
-def _spoilt(value: Any, dice: random.Random) -> Any:
-    """The value with one place replaced, removed, or given another key."""
-    spoilt = copy.deepcopy(value)
-    place = dice.choice(_places(value)[1:])
-    holder = spoilt
-    for key in place[:-1]:
-        holder = holder[key]
-    how = dice.choice(("replace", "replace", "replace", "remove", "add"))
-    if how == "remove":
-        del holder[place[-1]]
-    elif how == "add" and isinstance(holder, dict):
-        holder["no such key"] = dice.choice(_VALUES)
-    else:
-        holder[place[-1]] = dice.choice(_VALUES)
-    return spoilt
-
-
-def _spoil_json(file: Path, dice: random.Random) -> None:
-    text = json.dumps(_spoilt(json.loads(file.read_text()), dice))
-    if dice.random() < 0.1:
-        text = dice.choice((text[: len(text) // 2], "[" * 100_000, "", "\x00", text + "x", "\ufeff" + text))
-    file.write_text(text, errors="surrogatepass")
-
-
-def _spoil_table(file: Path, dice: random.Random) -> None:
-    """A column of another kind, null, absent, extra or out of order; rows lost, repeated or reversed; other bytes."""
-    if dice.random() < 0.15:
-        data = bytearray(file.read_bytes())
-        data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
-        file.write_bytes(data if dice.random() < 0.5 else data[: dice.randrange(len(data))])
-        return
-    frame = pl.read_parquet(file)
-    name = dice.choice(frame.columns)
-    number = pl.lit(dice.choice((0, -1, 2**31 - 1, -(2**31))))
-    changes: tuple[Callable[[], pl.DataFrame], ...] = (
-        lambda: frame.drop(name),
-        lambda: frame.with_columns(pl.lit(1).alias("no_such_column")),
-        lambda: frame.select(sorted(frame.columns)),
-        lambda: frame.with_columns(pl.lit(None, frame.schema[name]).alias(name)),
-        lambda: frame.with_columns(pl.lit("x").alias(name)),
-        lambda: frame.with_columns(number.cast(frame.schema[name], strict=False).alias(name)),
-        lambda: pl.concat([frame, frame]),
-        lambda: frame.head(0),
-        lambda: frame.head(1),
-        frame.reverse,
-        lambda: frame.with_columns(pl.col(name).reverse()),
-    )
-    with contextlib.suppress(pl.exceptions.PolarsError):  # a list takes no number
-        dice.choice(changes)().write_parquet(file)
-
-
-def _placement(file: Path, dice: random.Random) -> None:
-    order = [str(slot) for slot in BUILT_IN["lag"].order]
-    for _ in range(dice.randrange(1, 4)):
-        at = dice.randrange(len(order))
-        order[at : at + 1] = dice.choice(([], [order[at]] * 2, ["x"], ["-"], [order[at] + "|-"], [order[0]] * 300))
-    name = dice.choice(("mine", "../x", "", "lag", "a\\u001b[2J"))
-    lag = dice.choice(("1", "-1", "99", "1.5", '"x"', "nan", "true"))
-    file.write_text(f'name = "{name}"\nlag_steps = {lag}\norder = {json.dumps(order)}\n')
-
-
-def _prompts(file: Path, dice: random.Random) -> None:
-    line = {"prompt_ids": [1, 2], "max_new_tokens": 2}
-    file.write_text(
-        json.dumps(_spoilt(line, dice)) + dice.choice(("\n", "", "\u2028", "\n\n{")), errors="surrogatepass"
-    )
-
-
-def _command(folder: Path, dice: random.Random) -> list[str]:
-    """Spoil one input and return a command that reads it."""
-    trace, profile, placement = folder / "run", folder / "p.json", folder / "p.toml"
-    replay = ["replay", str(trace), "--policy", "static", "--profile", str(profile)]
-    kind = dice.choice(("manifest", "table", "table", "profile", "profile", "placement", "prompts"))
-    if kind == "manifest":
-        _spoil_json(trace / "manifest.json", dice)
-    elif kind == "table":
-        _spoil_table(trace / f"{dice.choice(list(TABLES))}.parquet", dice)
-    elif kind == "profile":
-        _spoil_json(profile, dice)
-        return replay
-    elif kind == "placement":
-        _placement(placement, dice)
-        return [*replay[:3], str(placement), *replay[4:], "--out", str(folder / "out")]
-    else:
-        _prompts(folder / "prompts.jsonl", dice)
-        pair = Path(__file__).parents[1] / "tests" / "data" / "golden" / "dspark_b7"
-        models = ["--target", str(pair / "target"), "--draft", str(folder / "nowhere")]
-        return ["record", "--policy", "static", *models, "--prompt-ids", str(folder / "prompts.jsonl"), "--out", "out"]
-    return dice.choice((["inspect", str(trace)], replay, ["report", str(trace), "--out", str(folder / "x.html")]))
-
-
-def _outcome(command: list[str]) -> str:
-    """What a command came to, in a process of its own."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
-        signal.alarm(_SECONDS)
-        errors, told = io.StringIO(), "traceback"
-        with (
-            contextlib.redirect_stderr(errors),
-            contextlib.redirect_stdout(io.StringIO()),
-            contextlib.suppress(BaseException),
-        ):
-            status = run(command)
-            lines = [line for line in errors.getvalue().splitlines() if line.startswith("simtool: ")]
-            told = f"exit {status}" if status in (0, 1) or len(lines) == 1 else "no line"
-        os.write(writer, told.encode())
-        os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        told = pipe.read().decode()
-    _, status = os.waitpid(child, 0)
-    return told or f"ended by signal {os.WTERMSIG(status)}"
-
-
-def draw_inputs(count: int, seed: int = 0) -> collections.Counter[str]:
-    """Draw hostile inputs and count what they came to; what is not an exit status with a line is printed."""
-    found: collections.Counter[str] = collections.Counter()
+def draw_inputs(
+    count: int, first: int, kind: str | None, *, verbose: bool = False
+) -> tuple[collections.Counter[tuple[str, str]], int]:
+    """Draw hostile inputs; count what they came to, by kind, and those that came to what ought not to be."""
+    found: collections.Counter[tuple[str, str]] = collections.Counter()
+    unsound = 0
     with tempfile.TemporaryDirectory() as name:
-        made = Path(name) / "made"
-        prepared = os.fork()  # polars' threads must not be there when the others fork
-        if prepared == 0:
-            small_trace(made / "run")
-            save_profile(profile_of(constant_costs(pre=1_000, duration=5_000)), made / "p.json")
-            os._exit(0)
-        os.waitpid(prepared, 0)
-        for index in range(count):
-            folder = Path(name) / "input"
+        made, folder = Path(name) / "made", Path(name) / "input"
+        in_fork(lambda: make_inputs(made))
+        for index in range(first, first + count):
+            dice = random.Random(f"{kind or ''}{index}")
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(made, folder)
             os.chdir(folder)
-            told = _in_fork(folder, random.Random(f"{seed}:{index}"))
-            found[told] += 1
-            if not told.startswith("exit "):
-                print(f"input {seed}:{index}: {told}", flush=True)
-    return found
+            drawn = _drawn(folder, dice, kind)
+            outcome = outcome_of(drawn)
+            found[drawn.kind, outcome.told] += 1
+            unsound += not outcome.sound
+            if verbose or not outcome.sound:
+                print(f"{index} {outcome.told}: {' '.join(drawn.command)}: {drawn.change}: {outcome.said}", flush=True)
+    return found, unsound
 
 
-def _in_fork(folder: Path, dice: random.Random) -> str:
-    """Spoiling reads tables, which starts threads, so that too is done in a fork, which hands back the command."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        os.write(writer, json.dumps(_command(folder, dice)).encode())
-        os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        command = json.loads(pipe.read())
-    os.waitpid(child, 0)
-    return _outcome(command)
+def _drawn(folder: Path, dice: random.Random, kind: str | None) -> Drawn:
+    """Spoiling reads tables, which starts threads, so that too is done in a fork, which hands back what it drew."""
+
+    def act() -> Drawn:
+        if kind is None:
+            return draw(folder, dice)
+        command, change = KINDS[kind](folder, dice)
+        return Drawn(kind, command, change)
+
+    return in_fork(act)
 
 
 def kill_writers() -> tuple[int, int]:
@@ -218,8 +77,26 @@ def kill_writers() -> tuple[int, int]:
     return kills, bad
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Run one of the campaigns."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("campaign", choices=("inputs", "kills"))
+    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("-v", action="store_true")
+    asked = parser.parse_args()
+    if asked.campaign == "kills":
+        print("kills, and bad ones among them:", *kill_writers())
+        return
     top = os.getcwd()
-    print(draw_inputs(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000), flush=True)
+    found, unsound = draw_inputs(asked.count, asked.first, asked.kind, verbose=asked.v)
     os.chdir(top)
-    print("kills, and bad ones among them:", *kill_writers())
+    for (kind, told), count in sorted(found.items()):
+        print(f"{count:5d}  {kind}: {told}")
+    print(f"{found.total()} inputs, {unsound} of them unsound")
+    sys.exit(bool(unsound))
+
+
+if __name__ == "__main__":
+    main()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from simtool import PLACEMENTS, Trace
 from simtool.analysis.staleness import Persistence, Staleness
+from simtool.progress import ShowProgress, unshown
 from simtool.study.break_even import BreakEven, break_even
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
@@ -87,19 +88,27 @@ def group_traces(traces: Sequence[Trace]) -> list[list[Trace]]:
 
 
 def answer_traces(
-    traces: Sequence[Trace], figures: Path | None, created: str, plan: AnswersPlan, say: Callable[[str], None]
+    traces: Sequence[Trace],
+    figures: Path | None,
+    created: str,
+    plan: AnswersPlan,
+    say: Callable[[str], None],
+    progress: ShowProgress = unshown,
 ) -> TraceAnswers:
-    """Answer from the live traces of one SL; say: is told what is being computed."""
+    """Answer from the live traces of one SL; say: is told what is being computed, and progress how far that is."""
     source = _best_source(traces)
     made = machines(traces, source, figures, created)
     say(f"SL {source.manifest.sl}: {len(ARMS)} placements on {len(made)} machines")
     grid = [setting for machine in made for setting in _settings(source, machine, plan.concurrencies, plan)]
-    found = regions(grid, ARMS, processes=plan.processes)
+    each = sum(max(len(setting.seeds), 1) for setting in grid)
+    with progress("replaying every placement", each * len(ARMS)) as done:
+        found = regions(grid, ARMS, processes=plan.processes, progress=done)
     say(f"SL {source.manifest.sl}: acceptance loss")
-    axes = loss_axes(grid, found, ARMS, losses=plan.losses, processes=plan.processes)
+    with progress("replaying every loss", each * len(plan.losses)) as done:
+        axes = loss_axes(grid, found, ARMS, losses=plan.losses, processes=plan.processes, progress=done)
     say(f"SL {source.manifest.sl}: search")
     extremes = [machine for machine in made if machine.kind is not MachineKind.DEVICE_BOUND]
-    searches = tuple(_search(source, machine, plan) for machine in extremes)
+    searches = tuple(_search(source, machine, plan, progress) for machine in extremes)
     say(f"SL {source.manifest.sl}: what if")
     sensitivities = tuple((machine, _sensitivity(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
@@ -138,10 +147,13 @@ def _settings(source: Trace, machine: StudiedMachine, concurrencies: Sequence[in
     return [Setting(workload(source, c, plan.waves), machine.profile, c, seeds, plan.fit_error) for c in concurrencies]
 
 
-def _search(source: Trace, machine: StudiedMachine, plan: AnswersPlan) -> Searched:
+def _search(source: Trace, machine: StudiedMachine, plan: AnswersPlan, progress: ShowProgress) -> Searched:
     settings = _settings(source, machine, plan.searched, plan)
     tried = order_candidates(settings[0], (None, 0, 1))
-    results = [search(setting, tried, top=3, processes=plan.processes) for setting in settings]
+    results = []
+    for setting in settings:
+        with progress(f"searching orders for {machine.profile.name}", len(tried.placements)) as done:
+            results.append(search(setting, tried, top=3, processes=plan.processes, progress=done))
     return Searched(machine, tried, tuple(results))
 
 

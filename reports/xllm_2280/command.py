@@ -69,7 +69,7 @@ def answers(
     for group in groups:
         for name in profile_names(group[0].manifest.sl, figures, today):
             check_output(profiles / f"{name}.json", force=force)
-    found = [answer_traces(group, figures, today, plan, console.note) for group in groups]
+    found = [answer_traces(group, figures, today, plan, console.note, console.progress) for group in groups]
     written = _write(found, out, page, profiles)
     if json:
         console.emit_json({"written": [str(path) for path in written]})

@@ -187,7 +187,7 @@ def _refuse_replays(traces: Sequence[Trace]) -> None:
 def _executors(trace: Trace) -> Mapping[str, str]:
     told = trace.manifest.run.executors
     if told is not None:
-        return told
+        return {lane: told.get(lane, lane) for lane in _STREAMS}  # a lane not named runs by itself
     return _ONE_PROCESS if trace.manifest.device == "cpu" else _STREAMS
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,12 @@ class Quality:
     r2: float | None = None
     held_out_error: float | None = None
     held_out_bias: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            optional = name in ("r2", "held_out_error", "held_out_bias")
+            if not (optional and value is None) and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise ValueError(f"quality.{name} is {value!r}; expected a number")
 
 
 @dataclass(frozen=True)
@@ -146,16 +152,15 @@ class Cost:
         """Build a cost from parsed JSON; raises ProfileError naming the source."""
         if not isinstance(table, dict):
             raise ProfileError(f"{source}: is {table!r}; expected a cost (intercept_ns, per_feature_ns, ...)")
-        if {"refits", *table} != _KEYS:
-            raise ProfileError(f"{source}: has keys {', '.join(sorted(table))}; calibrate it anew")
+        check_keys({"refits": None, **table}, _KEYS, source)
         try:
             cost = cls(
-                float(table["intercept_ns"]),
-                {str(name): float(slope) for name, slope in table["per_feature_ns"].items()},
-                tuple(int(residual) for residual in table["residuals_ns"]),
-                {str(name): (float(low), float(high)) for name, (low, high) in table["ranges"].items()},
-                Quality(**table["quality"]) if table["quality"] else None,
-                _refits_from_dict(table.get("refits") or {"intercept_ns": [], "per_feature_ns": {}}),
+                _number(table["intercept_ns"]),
+                {str(name): _number(slope) for name, slope in table["per_feature_ns"].items()},
+                tuple(int(_number(residual)) for residual in table["residuals_ns"]),
+                {str(name): (_number(low), _number(high)) for name, (low, high) in table["ranges"].items()},
+                None if table["quality"] is None else Quality(**table["quality"]),
+                _refits_from_dict(table.get("refits", {"intercept_ns": [], "per_feature_ns": {}})),
             )
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError, IndexError) as error:
             raise ProfileError(f"{source}: is not a cost ({error}); calibrate it anew") from error
@@ -181,6 +186,20 @@ class Cost:
         return self.intercept_ns + sum(min(slope * low, slope * high) for slope, (low, high) in ends)
 
 
+def check_keys(table: object, known: Collection[str], source: str) -> None:
+    """Raise ProfileError naming the source unless a table has just these keys."""
+    if not isinstance(table, Mapping) or set(table) != set(known):
+        found = f"has keys {', '.join(sorted(map(str, table)))}" if isinstance(table, Mapping) else f"is {table!r:.80}"
+        raise ProfileError(f"{source}: {found}; expected {', '.join(sorted(known))}: calibrate it anew")
+
+
+def _number(value: object) -> float:
+    """JSON's true is no number here, nor is a text of digits."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.80} is no number")
+    return float(value)
+
+
 def _refits_to_dict(refits: Sequence[Line]) -> dict[str, object]:
     """Columns, not rows: a list of numbers a coefficient."""
     names = dict.fromkeys(name for line in refits for name in line.per_feature_ns)
@@ -189,9 +208,11 @@ def _refits_to_dict(refits: Sequence[Line]) -> dict[str, object]:
 
 
 def _refits_from_dict(table: Mapping[str, Any]) -> tuple[Line, ...]:
-    slopes = {str(name): [float(slope) for slope in column] for name, column in table["per_feature_ns"].items()}
+    if sorted(table) != ["intercept_ns", "per_feature_ns"]:
+        raise ValueError(f"refits have keys {', '.join(sorted(table))}")
+    slopes = {str(name): [_number(slope) for slope in column] for name, column in table["per_feature_ns"].items()}
     return tuple(
-        Line(float(intercept), {name: column[i] for name, column in slopes.items()})
+        Line(_number(intercept), {name: column[i] for name, column in slopes.items()})
         for i, intercept in enumerate(table["intercept_ns"])
     )
 

@@ -14,7 +14,7 @@ from typing import Any
 from simtool.errors import ProfileError, UsageError
 from simtool.files.names import why_no_name
 from simtool.files.reading import quoted
-from simtool.profile.cost import Cost
+from simtool.profile.cost import Cost, check_keys
 from simtool.profile.models import Models
 from simtool.step.controller import LinearPredictor
 from simtool.step.graph_buckets import GraphBuckets
@@ -249,6 +249,12 @@ def _time(table: object, source: str) -> Cost:
 def _steps_from_dict(table: Mapping[str, Any], source: str) -> StepCosts:
     def optional(cost: object, what: str) -> Cost | None:
         return None if cost is None else _time(cost, what)
+
+    check_keys(table, {"host", "device"}, source)
+    for name, op in table["host"].items():
+        check_keys(op, {"pre", "post", "wake", "launches"}, f"{source}.{name}")
+    for name, work in table["device"].items():
+        check_keys(work, {"duration", "queue"}, f"{source}.{name}")
 
     host = {
         name: HostCost(

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Literal, get_args
 
 from simtool.errors import TraceError, UsageError
-from simtool.files.reading import quoted
-from simtool.step.controller import ControllerSettings, LinearPredictor
+from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.trace.manifest import Manifest
 from simtool.units import NS_PER_S
@@ -134,15 +133,10 @@ def outcome_mode(manifest: Manifest) -> OutcomeMode:
 
 def recorded_controller(manifest: Manifest) -> ControllerSettings:
     """Return the controller settings that a trace was recorded with; raises TraceError when they cannot be read."""
-    table = dict(manifest.controller)
-    predictor = table.pop("predictor", None)
     try:
-        fitted = LinearPredictor(**predictor) if isinstance(predictor, dict) else None
-        return ControllerSettings(fitted, **table)  # type: ignore[arg-type]  # unknown names are caught below
-    except (TypeError, UsageError) as error:
-        raise TraceError(
-            f"manifest: controller is {quoted(manifest.controller)}; it cannot be read ({error})"
-        ) from error
+        return ControllerSettings.from_dict(manifest.controller)
+    except UsageError as error:
+        raise TraceError(f"manifest: controller: {error}") from error
 
 
 def _check_choice(what: str, value: str, choices: tuple[str, ...]) -> None:

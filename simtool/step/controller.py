@@ -6,7 +6,7 @@ the probability that the whole prefix is accepted, taking one whenever expected 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -66,6 +66,17 @@ class ControllerSettings:
     def __post_init__(self) -> None:
         _check_range("draft_ms", self.draft_ms, -_MOST_MS, _MOST_MS)
         _check_range("min_gain", self.min_gain, -_MOST_GAIN, _MOST_GAIN)
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> ControllerSettings:
+        """Build it from what `asdict` made; what is absent has its default. Raises UsageError."""
+        given = dict(table)
+        predictor = given.pop("predictor", None)
+        try:
+            return cls(None if predictor is None else LinearPredictor(**predictor), **given)
+        except TypeError as error:
+            expected = "predictor (null, or its three terms in ms), draft_ms and min_gain"
+            raise UsageError(f"is {quoted(dict(table))}; expected {expected}") from error
 
 
 def prefix_lengths(

@@ -7,11 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from simtool.errors import TraceError
+from simtool.errors import TraceError, UsageError
 from simtool.files.reading import UnreadableError, quoted, read_json_table
 from simtool.files.writing import write_text
+from simtool.step.controller import ControllerSettings
 from simtool.trace.run_details import ImportDetails, ReplayDetails, RunDetails
 from simtool.trace.schema import SCHEMA_VERSION, TABLES
 
@@ -34,7 +35,8 @@ class TableFacts:
     def from_dict(cls, table: object, source: str) -> TableFacts:
         """Read what `asdict` made; raises TraceError naming the source."""
         rows, digest = (table.get("rows"), table.get("sha256")) if isinstance(table, dict) else (None, None)
-        if type(rows) is not int or rows < 0 or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+        extra = isinstance(table, dict) and len(table) > len(cls.__dataclass_fields__)
+        if extra or type(rows) is not int or rows < 0 or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
             raise TraceError(f"{source} is {quoted(table)}; expected rows and sha256")
         return cls(rows, digest)
 
@@ -124,6 +126,7 @@ class Manifest:
         for name, kind in _KINDS.items():
             _check_kind(table[name], kind, f"{source}: {name}")
         _check_texts(table, source)
+        _check_settings(table, source)
         tables = table["tables"]
         if isinstance(tables, dict):
             _check_names(tables, TABLES, f"{source}: tables")
@@ -150,6 +153,8 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "warnings": (list,),
     "complete": (bool,),
 }
+_SAMPLING = ("temperature", "top_k", "top_p", "seed")
+_MOST_SAMPLING = 1 << 64
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: Of the numbers: the least and the most that means anything; a block wider than the columns' type could not be told.
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -209,6 +214,19 @@ def _check_texts(table: Mapping[str, object], source: str) -> None:
         _check_kind(model, (dict,), f"{source}: models.{role}")
         for key, text in model.items():
             _check_kind(text, (str,), f"{source}: models.{role}.{key}")
+
+
+def _check_settings(table: Mapping[str, Any], source: str) -> None:
+    """What lies inside controller and sampling: what the controller can be made of, and numbers."""
+    try:
+        ControllerSettings.from_dict(table["controller"])
+    except UsageError as error:
+        raise TraceError(f"{source}: controller: {error}") from error
+    for name in _SAMPLING:
+        value = table["sampling"].get(name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST_SAMPLING
+        if not (value is None or is_number):
+            raise TraceError(f"{source}: sampling.{name} is {quoted(value)}; expected a number")
 
 
 def _check_names(given: Mapping[str, object], known: Mapping[str, object], what: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from simtool.errors import TraceError
 from simtool.step.graph_buckets import GraphBuckets
+from simtool.step.ops import Lane
 
 Details = Mapping[str, object]
 _T = TypeVar("_T")
@@ -103,7 +104,7 @@ class RunDetails:
             dtype=table.optional("dtype", str),
             kv_blocks=table.optional("kv_blocks", int),
             block_size=table.optional("block_size", int),
-            executors=None if executors is None else {str(lane): str(name) for lane, name in executors.items()},
+            executors=None if executors is None else _executors(executors, source),
             graphs=GraphBuckets.from_dict(details.get("graphs")),
             closed_loop=table.optional("closed_loop", bool),
             others_share=_share(details.get("machine")),
@@ -191,6 +192,15 @@ _KINDS: Mapping[type, str] = {
     bool: "true or false",
     dict: "a table",
 }
+
+
+def _executors(table: Mapping[str, object], source: str) -> dict[str, str]:
+    lanes = [lane.value for lane in Lane]
+    told = {lane: name for lane, name in table.items() if lane in lanes and isinstance(name, str)}
+    if len(told) < len(table):
+        odd = next(f"{lane!r}: {name!r}" for lane, name in table.items() if lane not in told)
+        raise TraceError(f"{source}: executors has {odd}; expected a name for each of {', '.join(lanes)}")
+    return told
 
 
 def _share(machine: object) -> float | None:

@@ -33,7 +33,10 @@ def test_reads_back_what_it_wrote(tmp_path):
         ({"schema_version": "one"}, "schema_version is 'one'; this is not a profile"),
         ({"colour": 1}, "key 'colour' is unknown"),
         ({"loop_gap": 3}, "loop_gap: is 3; expected a cost"),
-        ({"decode": {"host": {"decide": {}}, "device": {}}}, "is not a profile"),
+        (
+            {"decode": {"host": {"decide": {}}, "device": {}}},
+            "decode.decide: has keys ; expected launches, post, pre, wake",
+        ),
         ({"executors": {"compute": "a"}}, "expected one for prepare, compute, copy"),
     ],
 )

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from simtool.cli.shared.estimate import Estimate
 from simtool.files.names import shown
 
 if TYPE_CHECKING:
@@ -81,17 +82,28 @@ def note(message: str) -> None:
 
 @contextmanager
 def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show progress on a terminal, nothing otherwise. Yields a function that sets how much is done.
+    """Show progress on a terminal, and anywhere a line when it will take minutes. Yields what sets how much is done.
 
     >>> with progress("replaying", total=4) as done:  # doctest: +SKIP
     ...     done(1)
     """
+    estimate = Estimate(description, total)
     if not sys.stderr.isatty():
-        yield lambda _completed: None
+        yield lambda completed: _tell(estimate.heard(completed))
         return
     from rich.console import Console
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
-        yield lambda completed: bar.update(task, completed=completed)
+
+        def done(completed: int) -> None:
+            bar.update(task, completed=completed)
+            _tell(estimate.heard(completed))
+
+        yield done
+
+
+def _tell(line: str | None) -> None:
+    if line is not None:
+        note(line)

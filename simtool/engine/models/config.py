@@ -137,6 +137,7 @@ def _decoder_sizes(fields: Fields) -> dict[str, Any]:
         raise CheckpointError(f"{fields.source}: hidden_act is {fields.data['hidden_act']!r:.80}, expected 'silu'")
     if fields.flag("use_sliding_window", False):
         raise CheckpointError(f"{fields.source}: use_sliding_window is true, expected full attention in every layer")
+    _check_layer_types(fields)
     heads = fields.integer("num_attention_heads")
     kv_heads = fields.integer("num_key_value_heads", heads)
     if heads == 0 or kv_heads == 0 or heads % kv_heads:
@@ -156,6 +157,14 @@ def _decoder_sizes(fields: Fields) -> dict[str, Any]:
         "max_positions": fields.size("max_position_embeddings", 32_768),
         "attention_bias": fields.flag("attention_bias", False),
     }
+
+
+def _check_layer_types(fields: Fields) -> None:
+    kinds = fields.data.get("layer_types")
+    if kinds is not None and (not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)):
+        raise CheckpointError(
+            f"{fields.source}: layer_types is {kinds!r:.80}, expected 'full_attention' for every layer: no other runs"
+        )
 
 
 def _head_dim(fields: Fields) -> int:

@@ -57,8 +57,9 @@ class LiveRun:
 
     @property
     def served(self) -> int:
-        """Requests that are finished."""
-        return sum(1 for facts in self.result.requests.values() if facts.finish_reason)
+        """Tokens that are done with, of all that were asked for: of a finished request all, whenever it stopped."""
+        requests = self.result.requests.values()
+        return sum(each.max_new_tokens if each.finish_reason else len(each.output_ids) for each in requests)
 
     def advance(self) -> None:
         """Make the next step and keep it; waits for an arrival when there is nothing else to do."""
@@ -98,7 +99,7 @@ def run(
     progress: Callable[[int], None] = lambda finished: None,
     most_steps: int | None = None,
 ) -> RunResult:
-    """Serve every prompt and return the result; `progress` hears how many requests are finished.
+    """Serve every prompt and return the result; `progress` hears how many tokens are done with, of those asked for.
 
     context_tokens: positions the models can hold. most_steps: stop after so many, whatever is left to do.
     """

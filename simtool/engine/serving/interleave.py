@@ -47,7 +47,7 @@ class PausableClock:
 def interleave(
     runs: Sequence[tuple[LiveRun, PausableClock]], progress: Callable[[int], None] = lambda served: None
 ) -> None:
-    """Advance every run by a step in turn until all are finished; `progress` hears requests served, over all runs.
+    """Advance every run by a step in turn until all are finished; `progress` hears tokens done with, over all runs.
 
     The order of the turns shifts by one each round, so that no run always follows the same other.
     """

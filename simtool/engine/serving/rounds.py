@@ -29,7 +29,7 @@ def record_rounds(
     for plan in {plan.placement.name: plan for plan in reversed(list(plans.values()))}.values():
         session.warm_up(plan)
     runs: dict[Path, list[Path]] = {path: [] for path in plans}
-    each = sum(len(plan.prompts) for plan in plans.values())
+    each = sum(prompt.max_new_tokens for plan in plans.values() for prompt in plan.prompts)
     with progress(f"recording {repeats} x {len(plans)} live runs", repeats * each) as done:
         for repeat in range(repeats):
             jobs = [(path.with_name(f"{path.name}-{repeat}"), plan) for path, plan in plans.items()]

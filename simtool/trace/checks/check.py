@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from simtool.errors import PlacementError, TraceError
+from simtool.trace.checks.admissions import check_admissions
 from simtool.trace.checks.events import check_events
 from simtool.trace.checks.files import check_files
 from simtool.trace.checks.finding import Finding, Severity
@@ -23,6 +24,7 @@ _CHECKS: tuple[Callable[[Trace], Iterator[Finding]], ...] = (
     check_requests,
     check_steps,
     check_rows,
+    check_admissions,
     check_events,
     check_outcomes,
     check_manifest,

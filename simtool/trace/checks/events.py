@@ -40,6 +40,8 @@ _RUN = (
     Rule("ran in another order than it was launched", pl.col("flow") < pl.col("flow").shift().over("lane"), ("flow",)),
 )
 
+_SILENT = Rule("has no event, and a step is made of its host ops", pl.lit(True))
+
 _HOST_RULES = (
     Rule("two host ops share a flow", pl.col("flow").is_duplicated()),
     Rule(
@@ -68,6 +70,9 @@ def check_events(trace: Trace) -> Iterator[Finding]:
     if trace.manifest.origin == "imported":
         return
     yield from apply([_OVERLAP], events, "events", _KEY)
+    if trace.manifest.complete:
+        silent = trace.table("steps").join(events, on="step", how="anti").sort("step")
+        yield from apply([_SILENT], silent, "steps", ("step",))
     steps = trace.table("steps").select("step", step_start_ns="start_ns", step_end_ns="end_ns")
     view = events.join(steps, on="step", how="left").sort("lane", "start_ns", "end_ns", "flow")
     yield from apply(_RUN, view, "events", _KEY)

@@ -23,9 +23,27 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
     ]
     yield from duplicates(outcomes, "outcomes", (*_KEY, "source"))
     yield from apply(rules, outcomes, "outcomes", (*_KEY, "source"))
+    if trace.manifest.complete and trace.manifest.origin != "imported":
+        yield from _links(trace)
     if not trace.manifest.sampling.get("temperature"):
         yield from _agreement(trace)
     yield from _coverage(trace)
+
+
+def _links(trace: Trace) -> Iterator[Finding]:
+    """An anchor is a token that its request emitted."""
+    requests = trace.table("requests").select("request_id", "prompt_tokens", "output_tokens")
+    view = trace.table("outcomes").join(requests, on="request_id", how="left").sort(*_KEY)
+    first, count = pl.col("prompt_tokens"), pl.col("output_tokens")
+    rules = (
+        Rule("its request is not in requests", first.is_null()),
+        Rule(
+            "the anchor lies in the prompt or past the output",
+            ~pl.col("anchor_position").is_between(first, first + count - 1),
+            ("prompt_tokens", "output_tokens"),
+        ),
+    )
+    yield from apply(rules, view, "outcomes", (*_KEY, "source"))
 
 
 def _agreement(trace: Trace) -> Iterator[Finding]:

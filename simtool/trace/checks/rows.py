@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, Severity, apply, bad_probabilities, duplicates
+from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace
 
 _KEY = ("step", "slot", "request_id")
@@ -21,7 +22,17 @@ def check_rows(trace: Trace) -> Iterator[Finding]:
     yield from apply(_ANCHOR_RULES, _with_next(rows), "rows", _KEY)
     links = _with_links(trace, rows)
     yield from apply(_LINK_RULES, links, "rows", _KEY)
-    yield from apply([_RUNNING if not trace.manifest.complete else _ORPHANED], links, "rows", _KEY)
+    yield from apply([_without_request(trace.manifest)], links, "rows", _KEY)
+
+
+def _without_request(manifest: Manifest) -> Rule:
+    """A request is written when it is finished, so in a trace cut short some are missing; an import may know none."""
+    if not manifest.complete:
+        message, severity = "rows of requests that were still running when the writer was stopped", Severity.NOTE
+    else:
+        message = "its request is not in requests"
+        severity = Severity.WARNING if manifest.origin == "imported" else Severity.ERROR
+    return Rule(message, pl.col("prompt_tokens").is_null(), (), severity)
 
 
 def _count_rules(sl: int) -> list[Rule]:
@@ -61,12 +72,6 @@ _LINK_RULES = (
         ("anchor_position", "prompt_tokens", "output_tokens"),
     ),
 )
-
-
-_NO_REQUEST = pl.col("prompt_tokens").is_null()
-_ORPHANED = Rule("its request is not in requests", _NO_REQUEST, (), Severity.WARNING)
-#: A request is written when it is finished, so in a trace cut short these are as they should be.
-_RUNNING = Rule("rows of requests that were still running when the writer was stopped", _NO_REQUEST, (), Severity.NOTE)
 
 
 def _with_next(rows: pl.DataFrame) -> pl.DataFrame:

@@ -107,7 +107,7 @@ def replay(
     if seeded:
         _check_seeds(source, base, requests)
     workload = _workload(source, base, _read(requests, num_requests, time_unit), redraw=seeded)
-    if arrivals is not None and base.arrivals.kind == "trace":
+    if base.arrivals.kind == "trace":
         _check_spacing(arrivals, source, workload if requests is not None else None)
     replays = Replays(
         source=source,
@@ -143,10 +143,10 @@ def _check_seeds(source: Trace, base: Scenario, requests: Path | None) -> None:
         )
 
 
-def _check_spacing(arrivals: str, source: Trace, asked: Workload | None) -> None:
+def _check_spacing(arrivals: str | None, source: Trace, asked: Workload | None) -> None:
     """Refuse a trace's arrivals where there are none to tell of, and the replay would be the closed loop's.
 
-    asked: what is served instead of the trace's own requests.
+    asked: what is served instead of the trace's own requests. arrivals: as asked for; nobody asked: then it is told.
     """
     if asked is not None:
         spaced = len({request.arrival_ns for request in asked.requests}) > 1
@@ -154,7 +154,9 @@ def _check_spacing(arrivals: str, source: Trace, asked: Workload | None) -> None
     else:
         spaced = arrived_over_time(source)
         why = f"{source.path.name} is a closed loop, all its requests were queued before its first step"
-    if not spaced:
+    if not spaced and arrivals is None:
+        console.note(f"{why}; poisson:RATE would spread them")
+    elif not spaced:
         raise UsageError(f"--arrivals {arrivals}: {why}; leave it out, or give poisson:RATE")
 
 

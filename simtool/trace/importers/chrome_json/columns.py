@@ -44,6 +44,7 @@ _UNUSED = frozenset({"python_function", "cpu_instant_event", "fwdbwd", "overhead
 #: Ops of a library, and among them, in torch_npu's files, what an engine annotates: names without the ops' "::".
 _OPS = frozenset({"cpu_op"})
 _ARROW_CATEGORIES = frozenset({"hosttodevice"})
+NO_PHASE = "event has no phase, or one that is no letter"
 _MAX_BYTES = 1 << 62
 _MAX_INT = 10**40
 _FAR_NS = 3_600_000_000_000
@@ -92,7 +93,7 @@ class _Gathering:
     threads: dict[tuple[str, str], str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     pairs: Pairs = field(default_factory=Pairs)
-    drops: Counter[tuple[str | None, str | None]] = field(default_factory=Counter)
+    drops: Counter[tuple[str, str | None]] = field(default_factory=Counter)
     bare: int = 0
     events: int = 0
 
@@ -108,10 +109,12 @@ class _Gathering:
         uses = {kind: _use(*map(_text, phase)) for kind, phase in phases.items()}
         for kind, count in found.items():
             if uses[kind] is None:
-                self.drops[_text(phases[kind][0]), _text(phases[kind][1])] += count
+                self.drops[_text(phases[kind][0]) or "", _text(phases[kind][1])] += count
         by_use = {use: _chosen(events, kinds, {kind for kind in found if uses[kind] == use}) for use in _USES}
-        self.bare += sum(event == _EMPTY for event in by_use["bare"])
-        self.drops[None, None] += sum(event != _EMPTY for event in by_use["bare"])
+        unphased = [event for event in by_use["bare"] if event != _EMPTY]
+        self.bare += len(by_use["bare"]) - len(unphased)
+        if unphased:
+            self.ledger.reject(NO_PHASE, f"name {_text(unphased[0].name)}, cat {_text(unphased[0].cat)}", len(unphased))
         named = [event for event in by_use["op"] if "::" not in event.name.__str__()]
         self.drops["X", "cpu_op"] += len(by_use["op"]) - len(named)
         self._name(by_use["name"])
@@ -220,7 +223,7 @@ def _use(ph: str | None, cat: str | None) -> str | None:
         return None if category in _UNUSED or category in _OPS else "edge"
     if ph in ("s", "f", "t"):
         return "arrow" if category in _ARROW_CATEGORIES else None
-    if ph is None and cat is None:
+    if ph is None or len(ph) != 1:
         return "bare"
     return "name" if ph == "M" else None
 
@@ -248,7 +251,7 @@ def _series(values: Sequence[object]) -> pl.Series:
     if kinds == {int}:
         try:
             return pl.Series(values, dtype=pl.Int64).cast(pl.String)
-        except OverflowError:
+        except (OverflowError, TypeError):  # beyond 64 bits
             pass
     return pl.Series(values if kinds <= {str} else [_text(v) for v in values], dtype=pl.String)
 

@@ -31,6 +31,7 @@ _ARRAY = re.compile(rb"\s*\[")
 #: Between two events, where the second looks like one.
 _CUT = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts)")')
 _NO_NUMBER = re.compile(rb"(:\s*)-?(?:inf|nan|infinity)(?=\s*[,}\]])", re.IGNORECASE)
+_NO_PHASE = re.compile(rb'"ph"\s*:\s*-?(?:inf|nan|infinity)(?=\s*[,}\]])', re.IGNORECASE)
 _TAIL_BYTES = 1 << 16
 
 
@@ -94,10 +95,11 @@ class EventFile:
             data = b"".join((b"[", memoryview(self._buffer)[:cut], b"]"))
             events = _decode_whole(data)
             if events is None:
-                data, numbers = _NO_NUMBER.subn(rb"\1null", data)
-                events = _decode_whole(data) if numbers else None
+                mended, numbers = _NO_NUMBER.subn(rb"\1null", data)
+                events = _decode_whole(mended) if numbers else None
                 if events is not None:
-                    self.ledger.reject(NUMBER_IS_NONE, f"among {len(events)} events", numbers)
+                    unphased = len(_NO_PHASE.findall(data))  # such an event is rejected itself, once
+                    self.ledger.reject(NUMBER_IS_NONE, f"among {len(events)} events", numbers - unphased)
             if events is not None:
                 return Salvaged(events, self._buffer.index(b",", cut) + 1)
         return salvage(bytes(self._buffer), self._ended, self.ledger, _MAX_EVENT_BYTES)

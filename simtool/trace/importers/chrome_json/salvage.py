@@ -79,7 +79,8 @@ class _Salvage:
     def _take(self, value: Any) -> None:
         if isinstance(value, dict):
             self._events.append(make_event(_readable_table(value)))
-            self._ledger.reject(NUMBER_IS_NONE, _readable(str(value.get("name"))), self._nones)
+            unphased = self._nones and "ph" in value and value["ph"] is None  # rejected itself, once
+            self._ledger.reject(NUMBER_IS_NONE, _readable(str(value.get("name"))), self._nones - bool(unphased))
         else:
             self._ledger.reject("event is not a JSON table", reprlib.repr(value))
 

@@ -56,7 +56,9 @@ def _rows(reader: csv.DictReader[str], chosen: _Format, path: Path, ledger: Ledg
             arrival, prompt, output = (fields[name] for name in chosen.columns)
             arrival_ns = chosen.to_ns(arrival)
             name = f"line-{reader.line_num}"
-            if arrival_ns is None:
+            if any(fields.get(None) or ()):  # None: where csv puts cells too many
+                ledger.reject("more cells than the heading has", f"line {reader.line_num}: {[arrival, prompt, output]}")
+            elif arrival_ns is None:
                 ledger.reject("arrival is no time", f"line {reader.line_num}: {[arrival, prompt, output]}")
             else:
                 yield from make_row(name, arrival_ns, (prompt, output), ledger)
