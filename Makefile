@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture answers answers-syncs \
+.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published answers answers-syncs \
     answers-syncs-live clean
 
 demo: $(VENV)/.engine
@@ -48,6 +48,10 @@ docs: $(VENV)/.dev
 # docs/pictures/step.svg: a step of each placement, live beside replayed
 picture: $(VENV)/.engine
 	$(BIN)/python docs/pictures/make.py
+
+# docs/published.md: what others published, predicted from what else they published; a minute or two
+published: $(VENV)/.engine
+	$(BIN)/simtool validate --published --out docs/published.md --force
 
 # from the live traces that ship; on two quiet cores a matter of minutes
 answers: $(VENV)/.engine

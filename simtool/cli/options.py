@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
+from typer._click.core import ParameterSource
 from typer._click.globals import get_current_context
 
 from simtool.cli.registry import COMMANDS
@@ -44,6 +45,15 @@ Traces = Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces (
 def command_line() -> str:
     """Return the command under way as it would be typed again, for a manifest or a page to keep."""
     return shlex.join(["simtool", *sys.argv[1:]])
+
+
+def options_given() -> list[str]:
+    """Return the names of the options that were typed, in the command's order."""
+    context = get_current_context(silent=True)
+    if context is None:
+        return []
+    typed = ParameterSource.COMMANDLINE
+    return [name for name in context.params if context.get_parameter_source(name) is typed]
 
 
 def command_name() -> str:

@@ -77,6 +77,17 @@ COMMANDS = {
 }
 
 
+#: What `validate --published` runs, a study of its own.
+PUBLISHED = "published_runs.command:published"
+
+
+def load_target(target: str) -> Callable[..., None]:
+    """Import "module:function" and return the function."""
+    module, _, function = target.partition(":")
+    found: Callable[..., None] = getattr(import_module(module), function)
+    return found
+
+
 class LazyCommands(TyperGroup):
     """The command group that looks names up in COMMANDS."""
 
@@ -91,9 +102,8 @@ class LazyCommands(TyperGroup):
             if ctx.resilient_parsing:  # a word under completion is not a mistake yet
                 return None
             raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
-        module, _, function = listed.target.partition(":")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        command = _checked(getattr(import_module(module), function))
+        command = _checked(load_target(listed.target))
         single.command(cmd_name, cls=PlainNumbers, short_help=listed.help)(command)
         return typer.main.get_command(single)
 

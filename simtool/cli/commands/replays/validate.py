@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_controller, check_output, command_line
+from simtool.cli.options import (
+    FINDING,
+    ForceFlag,
+    JsonFlag,
+    check_controller,
+    check_output,
+    command_line,
+    options_given,
+)
+from simtool.cli.registry import PUBLISHED, load_target
 from simtool.cli.shared import console
 from simtool.cli.shared import live_options as options
 from simtool.errors import UsageError
@@ -22,7 +31,10 @@ _REPEATS = 5
 
 
 def validate(
-    out: Annotated[Path, typer.Option(help="Folder for everything: fit/, live/, replayed/, profile, validation.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for everything: fit/, live/, replayed/, profile, validation; "
+                                             "with --published a page (Markdown), default: none.")] = None,
+    published: Annotated[bool, typer.Option("--published", help="Instead: predict what others published from what else "
+                                            "they published.")] = False,
     policy: Annotated[list[str] | None, typer.Option(help="Placements to judge; may be repeated; default: the four "
                                                           "arms of the pull request.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or npu.")] = "cpu",
@@ -59,6 +71,10 @@ def validate(
 
     A live run that differs from its replay is shown with its gap; exit 1 unless rounding explains it.
     """
+    if published:
+        return _validate_published(out, json=json, force=force)
+    if out is None:
+        raise UsageError("--out is missing: a folder for the recordings, the profile and the judgement")
     if temperature:
         raise UsageError(
             "--temperature: a replay is judged token by token, which needs greedy decoding; to compare sampled "
@@ -124,6 +140,16 @@ def validate(
         _present(outcome)
     if outcome.fidelity.faults:
         raise typer.Exit(FINDING)
+
+
+def _validate_published(out: Path | None, *, json: bool, force: bool) -> None:
+    """Nothing is recorded, so every option of a recording is refused."""
+    known = {"published", "out", "json", "force"}
+    if others := [name for name in options_given() if name not in known]:
+        raise UsageError(f"--{others[0].replace('_', '-')} has no effect with --published; leave it out")
+    if out is not None:
+        check_output(out, force=force)
+    load_target(PUBLISHED)(out, json=json)
 
 
 def _present(outcome: Validation) -> None:
