@@ -30,6 +30,17 @@ def open_device(name: str, spec: RunnerSpec) -> Device:
     return StreamDevice(name, spec)
 
 
+def torch_device(name: str) -> str:
+    """Return what torch calls a device, for work without streams of its own; name and errors as in `open_device`."""
+    if name == "cpu":
+        return name
+    from simtool.engine.devices.stream import find_any, find_device  # noqa: PLC0415
+
+    name = (find_any() or "cpu") if name == "auto" else name
+    check_device_name(name)
+    return name if name == "cpu" else str(find_device(name))
+
+
 def check_device_name(name: str) -> None:
     """Raise UsageError for a text that names no device."""
     kind, colon, index = name.partition(":")

@@ -33,6 +33,7 @@ from simtool.units import NS_PER_S
 #: Event distances are float32 milliseconds and the two clocks drift: a fresh anchor keeps both errors below a us.
 _ANCHOR_LASTS_NS = NS_PER_S // 4
 _ANCHOR_TRIES = 5
+_NO_FLOW = -1  # of what no op of a step launched
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class StreamDevice:
     clock = "CLOCK_MONOTONIC of the host; device events are mapped onto it, see details.clock"
 
     def __init__(self, name: str, spec: RunnerSpec) -> None:
-        self._device = _find(name)
+        self._device = find_device(name)
         self.name = self._device.type
         torch.accelerator.set_device_index(self._device.index)
         self.hardware = str(torch.get_device_module(self._device).get_device_name(self._device))
@@ -124,6 +125,23 @@ class StreamDevice:
         """Read outputs at once, behind all compute work."""
         with self._streams[Lane.COMPUTE]:
             return {name: to_numpy(self._runner.output(name)) for name in names}
+
+    def observe_later(self, names: Sequence[str]) -> StreamDownload:
+        """Copy outputs into pinned memory on the compute stream, behind what runs there."""
+        with self._streams[Lane.COMPUTE]:
+            outputs = {name: self._runner.output(name) for name in names}
+            pinned: dict[str, Tensor] = {}
+            for name, output in outputs.items():
+                pinned[name] = torch.empty(output.shape, dtype=_readable(output.dtype), pin_memory=True)
+
+        def copy() -> None:
+            for name, output in outputs.items():
+                pinned[name].copy_(output.to(pinned[name].dtype), non_blocking=True)
+
+        timed, self.timed = self.timed, False
+        done = self._run("observe", _NO_FLOW, Lane.COMPUTE, (), copy)
+        self.timed = timed
+        return StreamDownload(done.event, self, pinned)
 
     def wait(self, event: Event) -> None:
         """Block until that work is done."""
@@ -223,8 +241,8 @@ def find_any() -> str | None:
     return found.type if found is not None and found.type in ("cuda", "npu") else None
 
 
-def _find(name: str) -> torch.device:
-    """The device of that name, with its index. Raises DeviceError when it is not there."""
+def find_device(name: str) -> torch.device:
+    """Return the device of that name, with its index. Raises DeviceError when it is not there."""
     kind, _, index = name.partition(":")
     if kind == "npu":
         _import_npu()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simtool.engine.models.draft import DraftConfig
+from simtool.engine.models.experts import ExpertSizes
 from simtool.engine.models.heads import MARKOV_TYPES
 from simtool.engine.models.target import TargetConfig
 from simtool.errors import CheckpointError
@@ -92,16 +93,39 @@ class Fields:
 
 
 def target_config(fields: Fields) -> TargetConfig:
-    """A Qwen3 config as a TargetConfig. Raises CheckpointError for another architecture or option."""
+    """A Qwen3 or Qwen3-MoE config as a TargetConfig. Raises CheckpointError for another architecture or option."""
     kind = fields.data.get("model_type")
-    if kind != "qwen3":
+    if kind not in ("qwen3", "qwen3_moe"):
         raise CheckpointError(
-            f"{fields.source}: model_type is {kind!r}, expected 'qwen3': only dense Qwen3 targets run here"
+            f"{fields.source}: model_type is {kind!r}, expected 'qwen3' or 'qwen3_moe': only Qwen3 targets run here"
         )
+    sizes = _decoder_sizes(fields)
     return TargetConfig(
         tied_embeddings=fields.flag("tie_word_embeddings", False),
         eos_token_ids=fields.integers("eos_token_id") or (),
-        **_decoder_sizes(fields),
+        experts=_experts(fields, sizes["layers"]) if kind == "qwen3_moe" else None,
+        **sizes,
+    )
+
+
+def _experts(fields: Fields, layers: int) -> ExpertSizes | None:
+    """The experts of a Qwen3-MoE config, and which layers have none; None where no layer has any."""
+    named = "num_experts" if fields.data.get("num_experts") is not None else "num_local_experts"  # newer folders' name
+    count, per_token = fields.integer(named, 128), fields.size("num_experts_per_tok", 8)
+    every, dense = fields.size("decoder_sparse_step", 1), set(fields.integers("mlp_only_layers") or ())
+    dense |= {layer for layer in range(layers) if (layer + 1) % every}
+    if count == 0 or dense >= set(range(layers)):
+        return None
+    if per_token > count:
+        raise CheckpointError(
+            f"{fields.source}: num_experts_per_tok is {per_token} of {count} experts, expected at most that many"
+        )
+    return ExpertSizes(
+        experts=count,
+        per_token=per_token,
+        intermediate=fields.size("moe_intermediate_size", 768),
+        normed=fields.flag("norm_topk_prob", False),
+        dense_layers=frozenset(dense),
     )
 
 

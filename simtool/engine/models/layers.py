@@ -127,7 +127,7 @@ class DecoderLayer(nn.Module):
         self.input_layernorm = RMSNorm(hidden, eps)
         self.self_attn = Attention(hidden, heads, kv_heads, head_dim, eps=eps, bias=bias)
         self.post_attention_layernorm = RMSNorm(hidden, eps)
-        self.mlp = MLP(hidden, intermediate)
+        self.mlp: nn.Module = MLP(hidden, intermediate)
 
     def forward(self, index: int, x: Tensor, tables: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """[T, H] -> [T, H]. ``index`` is this layer's place in its model; ``tables`` are cos and sin."""

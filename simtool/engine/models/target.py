@@ -1,4 +1,4 @@
-"""The target: a dense Qwen3 decoder whose attention the caller supplies."""
+"""The target: a Qwen3 or Qwen3-MoE decoder whose attention the caller supplies."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from simtool.engine.models.experts import Experts, ExpertSizes
 from simtool.engine.models.layers import Attend, DecoderLayer, RMSNorm, rotary
 
 
 @dataclass(frozen=True)
 class TargetConfig:
-    """Sizes of a Qwen3 target. ``max_positions`` bounds prompt + output, in tokens."""
+    """Sizes of a Qwen3 target. ``max_positions`` bounds prompt + output, in tokens. experts: None: it is dense."""
 
     vocab_size: int
     hidden_size: int
@@ -28,6 +29,11 @@ class TargetConfig:
     tied_embeddings: bool
     attention_bias: bool = False
     eos_token_ids: tuple[int, ...] = ()
+    experts: ExpertSizes | None = None
+
+    def has_experts(self, layer: int) -> bool:
+        """Whether a layer mixes experts in place of one SwiGLU."""
+        return self.experts is not None and layer not in self.experts.dense_layers
 
 
 class TargetModel(nn.Module):
@@ -45,6 +51,9 @@ class TargetModel(nn.Module):
             )
             for _ in range(config.layers)
         )  # fmt: skip
+        for index, layer in enumerate(self.layers):
+            if config.experts is not None and config.has_experts(index):
+                layer.mlp = Experts(config.hidden_size, config.experts)
         self.norm = RMSNorm(config.hidden_size, config.eps)
         self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
         if config.tied_embeddings:

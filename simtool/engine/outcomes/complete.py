@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
+from simtool.engine.devices.open import torch_device
 from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.models.identity import identity
 from simtool.engine.models.shipped import SHIPPED
+from simtool.engine.outcomes.estimate import FillEstimate, estimate, speed
 from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
 from simtool.engine.runner.spec import DTYPES
 from simtool.errors import TraceError, UsageError
@@ -26,20 +29,23 @@ def complete_outcomes(
     target: Path | None = None,
     draft: Path | None = None,
     *,
+    device: str = "cpu",
     say: Say = unsaid,
     progress: ShowProgress = unshown,
 ) -> OutcomeCoverage:
     """Add the drafter's outcome at every anchor that lacks one, and return what the trace then holds.
 
     A few requests at a time, so that an interrupt loses little. target, draft: the folders that the trace was recorded
-    with; default: the shipped ones. Raises UsageError for other models, TraceError for a trace that is not a greedy
-    live recording with its prompts.
+    with; default: the shipped ones. device: where the pass runs; what it will take is said before it starts. Raises
+    UsageError for other models, TraceError for a trace that is no greedy live recording with its prompts, DeviceError
+    for a device that is not there.
     """
     opened = open_sound(path)
     todo = requests_without_outcomes(opened)
     started, flips = time.perf_counter(), dict[Choice, float]()
     if todo:
-        teacher_forced = _open_pass(opened, target, draft)
+        teacher_forced = _open_pass(opened, target, draft, device)
+        say(f"{_estimate(teacher_forced, todo)}, on {device}")
         with progress("filling outcomes", len(todo)) as done:
             for first in range(0, len(todo), 16):
                 chunk = todo[first : first + 16]
@@ -64,7 +70,13 @@ def _dtype(opened: Trace) -> torch.dtype:
     return found
 
 
-def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> TeacherForcedPass:
+def _estimate(teacher_forced: TeacherForcedPass, todo: Sequence[tuple[str, list[int], list[int]]]) -> FillEstimate:
+    target, draft, drafts = teacher_forced.target, teacher_forced.draft, teacher_forced.drafts
+    lengths = [(len(prompt), len(output)) for _, prompt, output in todo]
+    return estimate(target, draft, drafts, lengths, speed(target.lm_head.weight))
+
+
+def _open_pass(opened: Trace, target: Path | None, draft: Path | None, device: str) -> TeacherForcedPass:
     """Load the models that the trace was recorded with; refuse others, whose outcomes would be wrong."""
     manifest = opened.manifest
     if target is None or draft is None:
@@ -77,5 +89,6 @@ def _open_pass(opened: Trace, target: Path | None, draft: Path | None) -> Teache
             raise UsageError(f"{folder}: not the {role} that {opened.path} was recorded with; give that one")
     torch.set_num_threads(1)  # two threads meet at a barrier in every small op, and a busy core makes both wait
     dtype = _dtype(opened)
-    loaded = load_target(target, dtype)
-    return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype), manifest.sl)
+    where = torch_device(device)
+    loaded = load_target(target, dtype, where)
+    return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype, where), manifest.sl)

@@ -16,10 +16,9 @@ from torch import Tensor
 from simtool.engine.models.draft import DraftModel
 from simtool.engine.models.heads import probability_of
 from simtool.engine.models.target import TargetModel
+from simtool.engine.outcomes.estimate import ANCHORS_AT_ONCE
 from simtool.engine.outcomes.reference import DenseSequence, dense_attention
 from simtool.engine.runner.sampling import gaps
-
-_ANCHORS_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -50,29 +49,31 @@ class TeacherForcedPass:
     def outcomes(self, prompt: Sequence[int], output: Sequence[int]) -> RequestOutcomes:
         """Return the outcomes at every anchor from the first output token to the last."""
         tokens = [*prompt, *output]
-        positions = torch.arange(len(tokens))
+        device = self.target.embed_tokens.weight.device
+        positions = torch.arange(len(tokens), device=device)
         cache = DenseSequence()
-        hidden, features = self.target(torch.tensor(tokens), positions, cache, self.draft.config.tap_ids)
+        hidden, features = self.target(torch.tensor(tokens, device=device), positions, cache, self.draft.config.tap_ids)
         logits = self.target.logits(hidden[len(prompt) - 1 :])
         best = logits.argmax(-1)
         chosen, margins = best.tolist(), gaps(logits, best).tolist()
         flips = {len(prompt) + k: margins[k] for k, token in enumerate(output) if token != chosen[k]}
-        following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache))
+        following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache), device=device)
         context = self.draft.project_context(features, positions)
         anchors = range(len(prompt), len(tokens))
         filled = RequestOutcomes(
             start=len(prompt), confidence=[], draft_prob=[], match_run=[], draft_margin=[], flips=flips
         )
-        for first in range(anchors.start, anchors.stop, _ANCHORS_AT_ONCE):
-            starts = torch.arange(first, min(first + _ANCHORS_AT_ONCE, anchors.stop))
+        for first in range(anchors.start, anchors.stop, ANCHORS_AT_ONCE):
+            starts = torch.arange(first, min(first + ANCHORS_AT_ONCE, anchors.stop), device=device)
             self._add_chunk(filled, context, following, starts)
         return filled
 
     def _continue(self, token: int, position: int, cache: DenseSequence) -> list[int]:
         """The target's own next `drafts` tokens, so that the last anchors have an answer too."""
-        extra = [token]
+        extra, device = [token], self.target.embed_tokens.weight.device
         while len(extra) < self.drafts:
-            hidden, _ = self.target(torch.tensor([extra[-1]]), torch.tensor([position + len(extra) - 1]), cache)
+            last, at = (torch.tensor([value], device=device) for value in (extra[-1], position + len(extra) - 1))
+            hidden, _ = self.target(last, at, cache)
             extra.append(int(self.target.logits(hidden[-1]).argmax()))
         return extra
 
@@ -85,12 +86,12 @@ class TeacherForcedPass:
         attend = _BlocksAttend(context, starts.repeat_interleave(rows), rows)
         hidden = self.draft.predicting(self.draft(ids, positions, attend), self.drafts)
         block = self.draft.draft(hidden, anchors)
-        wanted = tokens[starts[:, None] + 1 + torch.arange(self.drafts)]
+        wanted = tokens[starts[:, None] + 1 + torch.arange(self.drafts, device=starts.device)]
         matches = (block.tokens == wanted).long().cumprod(-1).sum(-1)
         filled.confidence.extend(self.draft.confidence(hidden, block).tolist())
         filled.draft_prob.extend(probability_of(block.tokens, block.logits).tolist())
         filled.match_run.extend(matches.tolist())
-        unseen = torch.arange(self.drafts) > matches[:, None]
+        unseen = torch.arange(self.drafts, device=starts.device) > matches[:, None]
         margins = gaps(block.logits, block.tokens).masked_fill(unseen, torch.inf).amin(-1)
         filled.draft_margin.extend(margins.tolist())
 
@@ -100,9 +101,11 @@ class _BlocksAttend:
 
     def __init__(self, context: list[tuple[Tensor, Tensor]], row_starts: Tensor, rows: int) -> None:
         self._context = context
-        length = len(context[0][0])
-        block = torch.arange(len(row_starts)) // rows
-        self._mask = torch.cat((torch.arange(length) < row_starts[:, None], block == block[:, None]), dim=1)
+        length, device = len(context[0][0]), row_starts.device
+        block = torch.arange(len(row_starts), device=device) // rows
+        self._mask = torch.cat(
+            (torch.arange(length, device=device) < row_starts[:, None], block == block[:, None]), dim=1
+        )
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         keys, values = self._context[layer]

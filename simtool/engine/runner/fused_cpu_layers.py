@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from simtool.engine.models.draft import DraftModel
+from simtool.engine.models.experts import Experts
 from simtool.engine.models.layers import MLP, Attend, Attention, DecoderLayer, RMSNorm, rotary_tables
 from simtool.engine.models.target import TargetModel
 
@@ -160,6 +161,20 @@ class FusedMLP(MLP):
         return total.addmm_(functional.silu(x.mm(gate), inplace=True).mul_(x.mm(up)), down)
 
 
+class FusedExperts(Experts):
+    """Experts whose products read weights as laid out here."""
+
+    def __init__(self, plain: Experts) -> None:
+        """Takes over the loaded weights of `plain`."""
+        nn.Module.__init__(self)
+        self.per_token, self.normed = plain.per_token, plain.normed
+        self.gate, self.experts = FusedLinear(plain.gate), nn.ModuleList()
+        for place, expert in enumerate(plain.experts):
+            assert isinstance(expert, MLP), "experts are SwiGLUs"
+            self.experts.append(FusedMLP(expert))
+            plain.experts[place] = nn.Identity()  # one at a time, so that what is replaced can go
+
+
 class FusedLayer(DecoderLayer):
     """A decoder layer whose products add the residual themselves."""
 
@@ -169,16 +184,25 @@ class FusedLayer(DecoderLayer):
         self.input_layernorm = FusedRMSNorm(plain.input_layernorm)
         self.self_attn = FusedAttention(plain.self_attn)
         self.post_attention_layernorm = FusedRMSNorm(plain.post_attention_layernorm)
-        self.mlp = FusedMLP(plain.mlp)
+        mixer = _mixer(plain.mlp)
+        self.mlp = mixer
         # called by their own names: a module's call costs as much as a small op
         self._before, self._after = self.input_layernorm.scale, self.post_attention_layernorm.scale
-        self._project, self._output_on, self._mix = self.self_attn.project, self.self_attn.output_on, self.mlp.add_to
+        self._project, self._output_on, self._mix = self.self_attn.project, self.self_attn.output_on, mixer.add_to
 
     def forward(self, index: int, x: Tensor, tables: tuple[Tensor, Tensor], attend: Attend) -> Tensor:
         """As in `DecoderLayer`."""
         attended = attend(index, *self._project(self._before(x), *tables))
         total = self._output_on(x, attended)  # x may be a tap: the sum is a new tensor, and that one is ours to add to
         return self._mix(total, self._after(total))
+
+
+def _mixer(plain: nn.Module) -> FusedMLP | FusedExperts:
+    """What mixes a row's features behind attention."""
+    if isinstance(plain, Experts):
+        return FusedExperts(plain)
+    assert isinstance(plain, MLP), "a layer mixes by one SwiGLU or by experts"
+    return FusedMLP(plain)
 
 
 def rotate_halves(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -16,14 +16,16 @@ def fill(
     trace: Annotated[Path, typer.Argument(help="A live trace with its prompts, recorded greedily.")],
     target: Annotated[Path | None, typer.Option(help="Target checkpoint folder; default: the shipped one.")] = None,
     draft: Annotated[Path | None, typer.Option(help="Drafter checkpoint folder; default: the shipped one.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
+    = "cpu",
     json: JsonFlag = False,
-) -> None:
+) -> None:  # fmt: skip
     """Run a teacher-forced pass so that any placement can be replayed token-exactly. May be stopped and resumed."""
     if (target is None) != (draft is None):
         raise UsageError("a target and a drafter belong together; give both --target and --draft, or neither")
     from simtool.engine.outcomes.complete import complete_outcomes
 
-    report = complete_outcomes(trace, target, draft, say=console.note, progress=console.progress)
+    report = complete_outcomes(trace, target, draft, device=device, say=console.note, progress=console.progress)
     if json:
         console.emit_json(report.to_dict())
     if report.disagreeing:
