@@ -16,8 +16,9 @@ _LATENCY = 0.1  # of the CPU device's pipe between two processes, which no accel
 
 def host_over_device(setting: Setting) -> float:
     """Return busy host time over busy device time in the decode steps of lag-overlap, waits left out."""
-    scenario = replace(setting, seeds=()).scenarios(PLACEMENTS["lag-overlap"])[0]
-    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting))
+    placement = PLACEMENTS["lag-overlap"]
+    scenario = replace(setting, seeds=()).scenarios(placement)[0]
+    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting, placement))
     decode = trace.tables["steps"].filter(pl.col("kind") == "decode")["step"]
     events = trace.tables["events"].filter(pl.col("step").is_in(decode.implode()))
     waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)

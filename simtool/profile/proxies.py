@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from simtool.profile.absorbed import is_free
-from simtool.profile.cost import FREE, Cost, Line
+from simtool.profile.cost import FREE, Cost
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
+from simtool.profile.renamed import renamed
 from simtool.profile.scaling import split_fill
 from simtool.profile.sync_costs import with_sync_costs
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import XLLM_ARMS
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True)
@@ -65,12 +62,4 @@ def _with(costs: StepCosts, each: _Proxy) -> StepCosts:
 
 
 def _renamed(cost: Cost, each: _Proxy) -> Cost:
-    if each.renamed is None:
-        return cost
-    old, new = each.renamed
-
-    def other(by_feature: Mapping[str, _Value]) -> dict[str, _Value]:
-        return {new if name == old else name: value for name, value in by_feature.items()}
-
-    refits = tuple(Line(line.intercept_ns, other(line.per_feature_ns)) for line in cost.refits)
-    return replace(cost, per_feature_ns=other(cost.per_feature_ns), ranges=other(cost.ranges), refits=refits)
+    return cost if each.renamed is None else renamed(cost, *each.renamed)

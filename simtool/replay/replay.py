@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from simtool.profile.ahead_costs import with_ahead_costs
 from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache, told_kv_cache
@@ -55,11 +56,14 @@ class Replay:
 def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: SimulatorChoice = "simpy") -> Replay:
     """Serve the source's requests again under a scenario, at a profile's costs.
 
-    simulator: simpy is the model to read and trust, compiled its equal to the ns over arrays, for many replays.
+    simulator: simpy is the model to read and trust, compiled its equal to the ns over arrays, for many replays. A
+    placement that launches ahead or splits on the device is replayed by SimPy whichever is asked for, and the manifest
+    says so.
     Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost,
     UsageError where the compiled simulator cannot run.
     """
     profile, scenario = as_run(profile, scenario)
+    simulator = "simpy" if scenario.placement.needs_simpy else simulator
     frames: list[Mapping[str, pl.DataFrame]] = []
     run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, frames.append)
     tables = {
@@ -90,6 +94,8 @@ def replay_to(path: Path | str, source: Trace, profile: Profile, scenario: Scena
 def as_run(profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
     """Return costs and scenario as the machine runs them: syncs that pinned memory spares out, the others priced."""
     scenario = dataclasses.replace(scenario, placement=without_sync(scenario.placement, profile.pinned))
+    if scenario.placement.needs_simpy:
+        profile = with_ahead_costs(profile)
     return with_sync_costs(profile, scenario.placement), scenario
 
 
@@ -112,7 +118,7 @@ _Keep = Callable[[Mapping[str, pl.DataFrame]], None]
 
 def _simulate(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) -> _Run:
     queue = queue_requests(source, scenario)
-    costs = CostSampler(profile, scenario.noise, scenario.seed)
+    costs = CostSampler(profile, scenario.noise, scenario.seed, scenario.placement.handed_on)
     planner = StepPlanner(
         make_scheduler(source.manifest, scenario, queue.requests),
         queue.outcomes,

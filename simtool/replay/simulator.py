@@ -6,13 +6,14 @@ kernels. Each executor takes its queue in order. That is all: overlap, bubbles a
 
 Every process keeps its own time and runs ahead of the clock on what it knows already. They meet at events only where
 one needs what another has yet to tell: an executor the next launch or another executor's result, the host the end of
-the work that it waits for. Then the clock moves on to the end of the wait.
+the work that it waits for. Then the clock moves on to the end of the wait. Work for the next step may still be running
+when a step ends: the host goes on, and only what reads its result waits for it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import simpy
@@ -34,6 +35,7 @@ class Simulator:
         self._env = simpy.Environment()
         self._executors = {name: _Executor(self._env) for name in sorted(set(costs.profile.executors.values()))}
         self._last_wait = LastWait()
+        self._last: _Step | None = None
         self._now_ns = 0  # the host's own time; at or ahead of the clock
 
     def run(self) -> None:
@@ -47,7 +49,10 @@ class Simulator:
         while not self._planner.scheduler.idle:
             self._now_ns = max(self._now_ns, self._planner.sleep_until_ns())
             plan = self._planner.plan(self._now_ns)
-            step = _Step(self._env, self._costs.price(plan.kind, plan.ops, plan.sizes, plan.key, pruned=plan.pruned))
+            priced = self._costs.price(
+                plan.kind, plan.ops, plan.sizes, plan.key, pruned=plan.pruned, warm=plan.warm, ahead=plan.ahead
+            )
+            self._last = step = _Step(self._env, priced, self._last)
             start_ns = self._now_ns
             yield from self._step(step)
             self._recorder.add_step(plan, step.program, step.times, start_ns, self._now_ns)
@@ -87,6 +92,8 @@ class Simulator:
             if not times.done[event]:
                 yield self._told(step, event)
             done_ns = max(done_ns, times.end_ns[event])
+        for datum in wait.handed:
+            done_ns = max(done_ns, step.handed_ns(datum))
         self._now_ns = end_ns = max(start_ns, done_ns + ns[wait.wake])
         yield self._env.timeout(end_ns - self._env.now)
         times.wait_start_ns.append(start_ns)
@@ -104,15 +111,24 @@ class Simulator:
 
 
 class _Step:
-    """A step under way, and who waits for which of its work."""
+    """A step under way, and who waits for which of its work. The step before it is over: its times are all known."""
 
-    __slots__ = ("_env", "awaited", "priced", "program", "times")
+    __slots__ = ("_before", "_env", "awaited", "priced", "program", "times")
 
-    def __init__(self, env: simpy.Environment, priced: PricedStep) -> None:
+    def __init__(self, env: simpy.Environment, priced: PricedStep, before: _Step | None) -> None:
+        self._before = before.handing_on() if before is not None else {}
         self.priced, self.program = priced, priced.program
         self.times = StepTimes(len(priced.program.events))
         self.awaited: dict[int, simpy.Event] = {}
         self._env = env
+
+    def handing_on(self) -> Mapping[str, int]:
+        """Return when each datum of the next step is there, in ns, of those that this step launched ahead."""
+        return {datum: self.times.end_ns[event] for datum, event in self.program.hands_on.items()}
+
+    def handed_ns(self, datum: str) -> int:
+        """Return when a datum was there that the step before launched ahead, in ns."""
+        return self._before[datum]
 
     def when_done(self, event: int) -> simpy.Event:
         """Return what happens once the times of work that is under way are known."""
@@ -148,6 +164,8 @@ class _Executor:
                 if not times.done[event]:
                     yield step.when_done(event)
                 inputs_ns = max(inputs_ns, times.end_ns[event])
+            for datum in work.handed:
+                inputs_ns = max(inputs_ns, step.handed_ns(datum))
             queue_ns = grown(work.queue, last.doublings_behind()) if work.queue_grows else ns[work.queue]
             start_ns = max(ready_ns, inputs_ns + queue_ns)
             run_ns = grown(work.duration, last.doublings_at(start_ns)) if work.duration_grows else ns[work.duration]

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import floor
 
 from simtool.replay.keyed_rng import uniform
 from simtool.replay.outcomes.outcomes import Outcomes
 from simtool.replay.scenario import Scenario
 from simtool.replay.seats import Seats
+from simtool.step.budget_split import split
 from simtool.step.controller import decide_paths
 from simtool.step.cost_features import DecodeShape, prefill_sizes
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Op
-from simtool.step.placement import PREFILL_ORDER
+from simtool.step.placement import PREFILL_ORDER, launches_ahead
 from simtool.step.scheduler import ActiveRequest, Scheduler
 
 
@@ -44,7 +46,8 @@ class StepPlan:
 
     sizes: what costs grow with, in the order of the kind's features. key: names the step's work alike under every
     placement, for noise. admitted, finished: indices of requests that get their first and their last token in it.
-    slots: those that the admitted got.
+    slots: those that the admitted got. warm: the step before launched work for it, and it serves those sequences.
+    ahead: it launches work for the next.
     """
 
     kind: str
@@ -58,6 +61,8 @@ class StepPlan:
     rows: DecodeRows | None = None
     slots: Sequence[int] = ()
     pruned: bool = False
+    warm: bool = False
+    ahead: bool = False
     graph_bucket: int | None = None
 
 
@@ -81,7 +86,14 @@ class StepPlanner:
         self.looked_up, self.substituted = 0, 0
         self._block, self._controller = block, scenario.controller
         self._lag, self._decides = scenario.placement.lag_steps, scenario.placement.decides
-        self._ops = {pruned: tuple(scenario.placement.ops(pruned=pruned)) for pruned in (False, True)}
+        placement = scenario.placement
+        self._runs_ahead = placement.runs_ahead
+        self._ahead_of: list[int] | None = None  # the sequences that the last step launched ahead for
+        self._ops = {
+            (pruned, warm, ahead): tuple(placement.ops(pruned=pruned, warm=warm, ahead=ahead))
+            for pruned, warm, ahead in product((False, True), repeat=3)
+        }
+        self._splits_on_device = scenario.placement.splits_on_device
         self._stale_loss = scenario.stale_loss if scenario.placement.lag_steps else 0.0
         self._match_run = outcomes.match_run.data
         self._index = {request.request_id: i for i, request in enumerate(outcomes.requests)}
@@ -110,6 +122,7 @@ class StepPlanner:
 
     def _prefill(self, admitted: list[ActiveRequest]) -> StepPlan:
         requests = [self._index[active.request.request_id] for active in admitted]
+        self._ahead_of = None
         for active, request in zip(admitted, requests, strict=True):
             base = int(self.outcomes.base[request])
             self._seats.join(active, request, base, int(self.outcomes.visits[request]), self._lag or 0)
@@ -132,6 +145,8 @@ class StepPlanner:
         anchors = [place - base for place, base in zip(places, seats.base, strict=True)]
         self._look_up(places)
         prefixes, fresh = self._decide(places, anchors)
+        if self._splits_on_device and sum(prefixes) < drafts * len(places):
+            prefixes = split(self.outcomes.paths(places).tolist(), sum(prefixes))
         accepted = [min(p, self._match_run[place]) for p, place in zip(prefixes, places, strict=True)]
         if self._stale_loss:
             accepted = self._thinned(accepted, fresh, anchors)
@@ -145,10 +160,14 @@ class StepPlanner:
             emitted=emitted,
             graphs=self._block.graphs,
         )
-        pruned = min(prefixes) < drafts
+        pruned, warm, ahead = min(prefixes) < drafts, False, False
+        if self._runs_ahead:
+            warm = seats.request == self._ahead_of
+            ahead = launches_ahead([active.remaining for active in seats.active], prefixes)
+            self._ahead_of = seats.request if ahead else None
         return StepPlan(
             kind="decode",
-            ops=self._ops[pruned],
+            ops=self._ops[pruned, warm, ahead],
             sizes=shape.sizes(),
             key=(seats.active[0].request.request_id, anchors[0]),
             batch=len(places),
@@ -165,6 +184,8 @@ class StepPlanner:
                 fresh=fresh,
             ),
             pruned=pruned,
+            warm=warm,
+            ahead=ahead,
             graph_bucket=shape.graph_bucket,
         )
 

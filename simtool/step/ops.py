@@ -44,6 +44,7 @@ class Op:
     works: device work in launch order. blocks: the host waits before the op ends, for the last of `early_works` or,
     where there is none, for the device work that gave what the op needs. late: how many of `works`, the last ones,
     are launched only after that wait. syncs: it blocks as a property of its implementation (see `syncing`).
+    prior: data of the step before the one that it serves. ahead: it runs in that step already (see `for_next_step`).
     """
 
     name: str
@@ -55,6 +56,8 @@ class Op:
     blocks: bool = False
     late: int = 0
     syncs: bool = False
+    prior: tuple[str, ...] = ()
+    ahead: bool = False
 
     @property
     def early_works(self) -> tuple[DeviceWork, ...]:
@@ -88,13 +91,21 @@ def _copy(name: str, *features: str) -> DeviceWork:
 _TARGET_SIZES = ("batch", "ragged", "target_rows", "past_graphs", "past_graph_rows", "validate_kv", "rectangle_keys")
 
 _OPS = (
-    Op("schedule", "pick the running batch, admit and retire requests", (), ("running",), ("batch",)),
+    Op(
+        "schedule",
+        "pick the running batch, admit and retire requests",
+        (),
+        ("running",),
+        ("batch",),
+        prior=("finished",),
+    ),
     Op(
         "read_states",
         "DecodeState of each slot under the freshness gate; at lag >= 1 also the stored confidence",
         ("running",),
         ("states",),
         ("batch",),
+        prior=("finished",),
     ),
     Op(
         "decide",
@@ -107,9 +118,18 @@ _OPS = (
         "build_query",
         "draft block rows, positions, context lengths; upload",
         ("states",),
-        ("query_batch",),
+        ("query_batch", "query_lengths"),
         ("block_rows",),
         (_upload("build_query", "block_rows"),),
+    ),
+    Op(
+        "advance_query",
+        "on the device: the block rows of the next draft, their positions and context lengths, from the verdict",
+        (),
+        ("query_batch",),
+        (),
+        (_kernel("advance_query", "block_rows"),),
+        prior=("verdict",),
     ),
     Op(
         "launch_draft",
@@ -118,11 +138,12 @@ _OPS = (
         ("draft_hidden",),
         (),
         (_kernel("draft", "draft_rows", "draft_kv"),),
+        prior=("context",),
     ),
     Op(
         "rebind_draft",
         "NPU graphs: bind this step's lengths to each attention op of the captured draft forward",
-        ("query_batch",),
+        ("query_lengths",),
         ("bound_draft",),
         ("draft_rows",),
     ),
@@ -168,6 +189,30 @@ _OPS = (
         blocks=True,
     ),
     Op(
+        "send_confidence",
+        "start the copy of this step's confidence to the host, and wait for nothing",
+        ("confidence",),
+        ("sent_confidence",),
+        (),
+        (_copy("read_confidence", "draft_tokens"),),
+    ),
+    Op(
+        "await_confidence",
+        "wait for this step's confidence, whose copy is under way, and decide by it",
+        ("sent_confidence",),
+        ("decision_confidence",),
+        ("draft_tokens",),
+        blocks=True,
+    ),
+    Op(
+        "keep_confidence",
+        "wait for this step's confidence, whose copy is under way, and put it into the DecodeState",
+        ("sent_confidence", "states"),
+        ("stored_confidence",),
+        ("draft_tokens",),
+        blocks=True,
+    ),
+    Op(
         "fill_dense",
         "put the drafted tokens into the dense validate rows",
         ("dense_batch", "draft_tokens"),
@@ -198,6 +243,37 @@ _OPS = (
         ("filled_batch",),
         (),
         (_kernel("fill_varlen", "validate_rows"),),
+    ),
+    Op(
+        "decide_budget",
+        "controller: confidence and kv lengths -> how many drafts the whole batch verifies, and no more than that",
+        ("states", "decision_confidence"),
+        ("budget",),
+        ("decide_work",),
+    ),
+    Op(
+        "build_budget",
+        "one row a sequence: position, cache pages, and the budget; the device makes the validate rows of it. Upload",
+        ("states", "budget"),
+        ("budget_batch",),
+        ("batch",),
+        (_upload("build_budget", "batch"),),
+    ),
+    Op(
+        "split_budget",
+        "on the device: the budget's drafts to the likeliest of this step's, and so a prefix length to each sequence",
+        ("confidence", "budget_batch"),
+        ("device_prefix_lengths",),
+        (),
+        (_kernel("split_budget", "draft_tokens"),),
+    ),
+    Op(
+        "compact_rows",
+        "on the device: validate rows of the split, as many as the budget says, with the drafted tokens in them",
+        ("budget_batch", "device_prefix_lengths", "draft_tokens"),
+        ("filled_batch",),
+        (),
+        (_kernel("compact_rows", "validate_rows"),),
     ),
     Op(
         "rebind_target",
@@ -232,6 +308,22 @@ _OPS = (
         blocks=True,
     ),
     Op(
+        "send_tokens",
+        "start the copy of the emitted tokens to the host, and wait for nothing",
+        ("verdict",),
+        ("sent_tokens",),
+        (),
+        (_copy("read_tokens", "batch"),),
+    ),
+    Op(
+        "await_tokens",
+        "wait for the emitted tokens, whose copy is under way",
+        ("sent_tokens",),
+        ("tokens",),
+        ("batch",),
+        blocks=True,
+    ),
+    Op(
         "store_confidence",
         "this step's confidence into the DecodeState, one read past the sync",
         ("confidence", "tokens"),
@@ -248,6 +340,14 @@ _OPS = (
         ("accepted_rows",),
         (_upload("write_context", "accepted_rows"), _kernel("context_kv", "accepted_rows")),
         blocks=True,
+    ),
+    Op(
+        "extend_context",
+        "hidden states of all validated rows into the draft's context KV, before it is known which of them stand",
+        ("logits",),
+        ("context",),
+        (),
+        (_kernel("context_all", "validate_rows"),),
     ),
     Op("finish", "stop checks, output, metrics", ("tokens",), ("finished",), ("batch",)),
     Op(
@@ -268,7 +368,22 @@ _OPS = (
     ),
 )
 
+#: The ops at whose end the emitted tokens are on the host.
+PUBLISHES = ("read_tokens", "await_tokens")
+
 CATALOGUE: Mapping[str, Op] = MappingProxyType({op.name: op for op in _OPS})
+
+
+@cache
+def for_next_step(op: Op) -> Op:
+    """Return the op as it runs for the step after the one in whose order it stands: on that step's data."""
+    return replace(op, ahead=True)
+
+
+def plain(op: Op) -> Op:
+    """Return the op without a sync; for whichever step it runs, it goes on running."""
+    own = CATALOGUE[op.name]
+    return for_next_step(own) if op.ahead else own
 
 
 @cache

@@ -6,8 +6,9 @@ and what is simulated cannot drift apart. An order that breaks a data dependency
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,9 +16,10 @@ from simtool.errors import PlacementError, did_you_mean
 from simtool.files.names import why_no_name
 from simtool.files.reading import UnreadableError, quoted, read_toml_table
 from simtool.files.writing import expanded
+from simtool.step.handed_on import HandedOn
 from simtool.step.legality import REBINDS, check
-from simtool.step.ops import CATALOGUE, Op
-from simtool.step.slot import NOTHING, Slot
+from simtool.step.ops import CATALOGUE, Op, for_next_step, plain
+from simtool.step.slot import COLD, NEXT, NOTHING, Slot
 
 _KEYS = ("name", "order", "lag_steps", "sync")
 _REBINDS_SUFFIX = "+rebind"
@@ -58,6 +60,26 @@ class Placement:
         return self.lag_steps is not None
 
     @property
+    def runs_ahead(self) -> bool:
+        """Whether a step launches work for the next one."""
+        return any(slot.ahead for slot in self.order)
+
+    @cached_property
+    def handed_on(self) -> frozenset[str]:
+        """The next step's data that a step gives where it launches ahead."""
+        return HandedOn.of([op for slot in self.order for op in (slot.pruned, slot.full) if op is not None]).given
+
+    @property
+    def splits_on_device(self) -> bool:
+        """Whether the host knows only how many drafts a step verifies, and the device whose."""
+        return any(slot.full is not None and slot.full.name == "decide_budget" for slot in self.order)
+
+    @property
+    def needs_simpy(self) -> bool:
+        """Whether only the simulator that is read can replay it, and not the compiled one."""
+        return self.runs_ahead or self.splits_on_device
+
+    @property
     def rebinds(self) -> bool:
         """Whether it binds host lengths to captured graphs."""
         return any(op.name in REBINDS for op in self.ops(pruned=False))
@@ -65,7 +87,7 @@ class Placement:
     @property
     def sync(self) -> tuple[str, ...]:
         """The ops that block though the algorithm does not ask for it: `NAME`, or `NAME|-` in pruned steps only."""
-        return tuple(text for slot in self.order for text in slot.sync)
+        return tuple(dict.fromkeys(text for slot in self.order for text in slot.sync))
 
     @property
     def file_stem(self) -> str:
@@ -77,11 +99,14 @@ class Placement:
         kinds = (True, False) if self.decides else (False,)
         return all(any(datum in op.gives for op in self.ops(pruned=pruned)) for pruned in kinds)
 
-    def ops(self, *, pruned: bool) -> Iterator[Op]:
-        """Yield the ops of one kind of step, in host order."""
+    def ops(self, *, pruned: bool, warm: bool = False, ahead: bool = True) -> Iterator[Op]:
+        """Yield the ops of one kind of step, in host order.
+
+        warm: the step before launched work for it. ahead: it launches work for the next one itself (`launches_ahead`).
+        """
         for slot in self.order:
             op = slot.pick(pruned=pruned)
-            if op is not None:
+            if op is not None and not (warm and slot.cold) and (ahead or not op.ahead):
                 yield op
 
     def ever_runs(self) -> frozenset[Op]:
@@ -102,6 +127,7 @@ class Placement:
 def parse_placement(name: str, order: str | list[str], lag_steps: int | None, sync: Iterable[str] = ()) -> Placement:
     """Make a placement from slot texts such as "decide" or "build_varlen|build_dense" (pruned|full width).
 
+    next:OP runs for the next step; cold:OP only in a step that nothing was launched ahead for.
     sync: see `with_sync`.
     """
     texts = order.split() if isinstance(order, str) else order
@@ -130,10 +156,11 @@ def with_sync(placement: Placement, sync: Iterable[str]) -> Placement:
 def without_sync(placement: Placement, names: Collection[str] | None = None) -> Placement:
     """Return the placement with the ops of these names not blocking (None: none does): each as if it were pinned."""
 
-    def plain(op: Op | None) -> Op | None:
-        return CATALOGUE[op.name] if op and (names is None or op.name in names) else op
+    def pinned(op: Op | None) -> Op | None:
+        return plain(op) if op and (names is None or op.name in names) else op
 
-    return replace(placement, order=tuple(Slot(plain(slot.pruned), plain(slot.full)) for slot in placement.order))
+    order = tuple(replace(slot, pruned=pinned(slot.pruned), full=pinned(slot.full)) for slot in placement.order)
+    return replace(placement, order=order)
 
 
 def load_placement(path: Path) -> Placement:
@@ -208,9 +235,21 @@ def with_rebinds(placement: Placement) -> Placement:
         raise PlacementError(f"{placement.name}: rebinds already; give it without {_REBINDS_SUFFIX}")
     order: list[Slot] = []
     for slot in placement.order:
-        order.extend(_slot(placement.name, rebind) for rebind, launch in REBINDS.items() if str(slot) == launch)
+        for rebind, launch in REBINDS.items():
+            if slot.full is not None and slot.full.name == launch:
+                order.append(_slot(placement.name, f"{slot.when}{rebind}"))
         order.append(slot)
     return Placement(placement.name + _REBINDS_SUFFIX, tuple(order), placement.lag_steps)
+
+
+def launches_ahead(remaining: Sequence[int], prefix_lens: Sequence[int]) -> bool:
+    """Whether a step launches for the next one, where its placement says so: not while the next batch is in doubt.
+
+    A sequence that may reach its length limit in this step may leave, and work for a batch that changes is thrown
+    away. An end by a stop token cannot be foreseen: it costs what was launched. remaining: tokens that each may still
+    emit. prefix_lens: drafts that each offers in this step.
+    """
+    return all(left > prefix + 1 for left, prefix in zip(remaining, prefix_lens, strict=True))
 
 
 def _built_in(name: str) -> Placement | None:
@@ -228,8 +267,12 @@ def _built_in(name: str) -> Placement | None:
 
 
 def _slot(name: str, text: str) -> Slot:
-    pruned, bar, full = text.partition("|")
-    return Slot(_op(name, pruned), _op(name, full if bar else pruned))
+    ahead, cold = text.startswith(NEXT), text.startswith(COLD)
+    pruned, bar, full = text.removeprefix(NEXT if ahead else COLD if cold else "").partition("|")
+    first, second = (_op(name, part) for part in (pruned, full if bar else pruned))
+    if ahead:
+        first, second = (for_next_step(op) if op else None for op in (first, second))
+    return Slot(first, second, cold)
 
 
 def _op(placement: str, text: str) -> Op | None:
@@ -323,8 +366,48 @@ _XLLM = (
 #: stored once the context is written.
 XLLM_ARMS: Mapping[str, Placement] = MappingProxyType({placement.name: placement for placement in _XLLM})
 
+_LAUNCHED_AHEAD = "next:advance_query next:launch_draft next:launch_sample"
+_PUBLISHED = "launch_target launch_verify send_tokens extend_context"
+
+_AHEAD = (
+    parse_placement(
+        "static-ahead",
+        f"{_HEAD} cold:build_query cold:launch_draft build_dense cold:launch_sample fill_dense {_PUBLISHED} "
+        f"{_LAUNCHED_AHEAD} await_tokens finish",
+        None,
+    ),
+    parse_placement(
+        "this-step-ahead",
+        f"{_HEAD} cold:build_query cold:launch_draft build_dense cold:launch_sample cold:send_confidence "
+        f"await_confidence decide build_varlen|- fill_varlen|fill_dense {_PUBLISHED} "
+        f"{_LAUNCHED_AHEAD} next:send_confidence await_tokens finish",
+        0,
+    ),
+    parse_placement(
+        "lag-ahead",
+        f"{_HEAD} cold:build_query cold:launch_draft decide build_varlen|build_dense cold:launch_sample "
+        f"cold:send_confidence fill_varlen|fill_dense {_PUBLISHED} "
+        f"{_LAUNCHED_AHEAD} next:send_confidence await_tokens keep_confidence finish",
+        1,
+    ),
+)
+
+#: The host decides how many drafts a step verifies, from confidence two steps old; the device says whose, by this
+#: step's.
+DEVICE_SPLIT = parse_placement(
+    "device-split",
+    f"{_HEAD} build_query launch_draft decide_budget build_budget|build_dense launch_sample split_budget|- "
+    f"compact_rows|fill_dense {_TAIL} store_confidence {_END}",
+    2,
+)
+
+#: Arms that launch the next draft before the tokens of the step are on the host (docs/cross-step.md).
+AHEAD_ARMS: Mapping[str, Placement] = MappingProxyType({placement.name: placement for placement in _AHEAD})
+
 #: All that go by a name.
-NAMED: Mapping[str, Placement] = MappingProxyType({**BUILT_IN, **XLLM_ARMS})
+NAMED: Mapping[str, Placement] = MappingProxyType(
+    {**BUILT_IN, **XLLM_ARMS, **AHEAD_ARMS, DEVICE_SPLIT.name: DEVICE_SPLIT}
+)
 
 #: The four arms of xLLM pull request 2280, in the order it introduces them.
 PULL_REQUEST_ARMS = ("static", "this-step", "lag", "lag-overlap")

@@ -8,22 +8,38 @@ from simtool.step.ops import Op, syncing
 
 #: In an order, the name of an absent op.
 NOTHING = "-"
+#: Before a slot: it runs for the next step, or only in a step that nothing was launched ahead for.
+NEXT, COLD = "next:", "cold:"
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One place in the order: the op of a pruned step and the op of a full-width step (either may be absent)."""
+    """One place in the order: the op of a pruned step and the op of a full-width step (either may be absent).
+
+    cold: it runs only in a step for which the step before launched nothing ahead.
+    """
 
     pruned: Op | None
     full: Op | None
+    cold: bool = False
+
+    @property
+    def ahead(self) -> bool:
+        """Whether it runs for the next step."""
+        return any(op is not None and op.ahead for op in (self.pruned, self.full))
 
     def pick(self, *, pruned: bool) -> Op | None:
         """Return the op to run here, or None when this kind of step has nothing to do."""
         return self.pruned if pruned else self.full
 
+    @property
+    def when(self) -> str:
+        """What its text begins with: nothing where it runs in every step, for that step."""
+        return NEXT if self.ahead else COLD if self.cold else ""
+
     def __str__(self) -> str:
         pruned, full = (op.name if op else NOTHING for op in (self.pruned, self.full))
-        return pruned if pruned == full else f"{pruned}|{full}"
+        return self.when + (pruned if pruned == full else f"{pruned}|{full}")
 
     @property
     def sync(self) -> tuple[str, ...]:
@@ -40,4 +56,5 @@ class Slot:
         return Slot(
             syncing(self.pruned) if self.pruned and pruned and self.pruned.name == name else self.pruned,
             syncing(self.full) if self.full and full and self.full.name == name else self.full,
+            self.cold,
         )

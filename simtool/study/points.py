@@ -83,7 +83,7 @@ class PointStore:
             "fit_error": setting.fit_error,
             "stale_loss": setting.stale_loss,
             "controller": asdict(setting.controller),
-            "simulator": simulator_of(setting),
+            "simulator": simulator_of(setting, placement),
             "placement": placement.to_dict(),
         }
         name = blake2b(json.dumps(inputs, sort_keys=True).encode(), digest_size=16).hexdigest()

@@ -178,7 +178,7 @@ def each_job(
     if cluster is not None:
         yield from on_cluster(cluster, _attempt_alone, jobs)
         return
-    compiled = all(simulator_of(setting) == "compiled" for setting, _ in jobs)
+    compiled = all(simulator_of(setting, placement) == "compiled" for setting, placement in jobs)
     if compiled or processes == 1 or len(jobs) == 1:
         yield from map(partial(_attempt, job_runner()), jobs)
         return
@@ -227,11 +227,14 @@ def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
     return sum(map(get, cells)) / len(cells)
 
 
-def simulator_of(setting: Setting) -> SimulatorChoice:
-    """Return which simulator replays a setting; raises UsageError when it asks for one that cannot run."""
+def simulator_of(setting: Setting, placement: Placement) -> SimulatorChoice:
+    """Return which simulator replays a placement; raises UsageError when one is asked for that cannot run.
+
+    Some placements only SimPy's replays (`Placement.needs_simpy`).
+    """
     if setting.simulator == "compiled":
         check_compiler()
-    return setting.simulator or default_simulator()
+    return "simpy" if placement.needs_simpy else setting.simulator or default_simulator()
 
 
 def job_runner() -> Callable[[Job], list[Cell]]:
@@ -240,7 +243,7 @@ def job_runner() -> Callable[[Job], list[Cell]]:
 
     def run(job: Job) -> list[Cell]:
         setting, placement = job
-        if simulator_of(setting) == "simpy":
+        if simulator_of(setting, placement) == "simpy":
             return _run_job(job)
         refitted = partial(compiled.refitted, setting.profile)
         return [

@@ -156,7 +156,7 @@ def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
 
 def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
     scenario = replace(setting, seeds=()).scenarios(placement)[0]
-    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting)).trace(
+    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting, placement)).trace(
         setting.source.path
     )
     full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))

@@ -37,3 +37,14 @@ def test_checks_a_file(tmp_path, capsys):
     illegal.write_text('order = "decide schedule"\nlag_steps = 0\n')
     assert run(["placements", str(illegal)]) == 2
     assert "early" in capsys.readouterr().err
+
+
+def test_what_runs_for_the_next_step_is_shown_with_what_it_needs_of_this_one(capsys):
+    assert run(["placements", "lag-ahead", "--json"]) == 0
+    (placement,) = json.loads(capsys.readouterr().out)
+    needs = placement["dependencies"]
+    assert needs["next:advance_query"] == {"verdict": "launch_verify"}
+    assert needs["next:launch_draft"] == {"query_batch": "next:advance_query", "context": "extend_context"}
+    assert needs["launch_draft"] == {"query_batch": "build_query"}
+    assert run(["placements", "lag-ahead"]) == 0
+    assert "nothing was launched ahead for" in capsys.readouterr().out

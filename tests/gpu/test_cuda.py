@@ -12,7 +12,7 @@ from simtool.engine.prompts.prompt import Prompt
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import DeviceError
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.step.placement import BUILT_IN, PULL_REQUEST_ARMS
+from simtool.step.placement import AHEAD_ARMS, BUILT_IN, PULL_REQUEST_ARMS
 from simtool.trace.checks.check import check_trace
 from simtool.trace.trace import open_trace
 from tests.engine import golden
@@ -90,3 +90,35 @@ def test_a_recording_keeps_every_invariant_and_the_tokens(tmp_path, arm):
 def test_a_gpu_that_is_not_there_is_named():
     with pytest.raises(DeviceError, match="cuda:99"):
         open_device("cuda:99", golden.spec("dspark_b7"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("graphs", [False, True])
+def test_attention_over_pages_emits_what_gathering_does(dtype, graphs):
+    """In bfloat16 a token may differ where two all but tie; the first of each must not."""
+    cases = golden.cases("dspark_b7")[:4]
+    outputs = []
+    for attention in ("pages", "gather"):
+        rows_ = rows("dspark_b7") if graphs else 0
+        spec = golden.spec("dspark_b7", dtype=dtype, attention=attention, graph_rows=rows_, block_size=16, kv_blocks=64)
+        device = open_device("cuda:0", spec)
+        assert device.info.attention == attention
+        prompts = [Prompt(f"r{i}", tuple(case["prompt"]), TOKENS, key=i) for i, case in enumerate(cases)]
+        result = Session(device, spec).run(RunPlan(prompts, BUILT_IN["lag"]))
+        outputs.append([facts.output_ids for facts in result.requests.values()])
+        device.close()
+    if dtype == "float32":
+        assert outputs[0] == outputs[1]
+    assert [tokens[0] for tokens in outputs[0]] == [tokens[0] for tokens in outputs[1]]
+
+
+@pytest.mark.parametrize("arm", AHEAD_ARMS)
+def test_a_draft_launched_ahead_changes_no_token(arm):
+    spec = golden.spec("dspark_b7", dtype="float64")
+    device = open_device("cuda:0", spec)
+    cases = golden.cases("dspark_b7")[:4]
+    prompts = [Prompt(f"r{i}", tuple(case["prompt"]), TOKENS, key=i) for i, case in enumerate(cases)]
+    controller = ControllerSettings(LinearPredictor(1.0, 0.1, 0.0))
+    result = Session(device, spec).run(RunPlan(prompts, AHEAD_ARMS[arm], controller))
+    device.close()
+    assert [facts.output_ids for facts in result.requests.values()] == [case["output"][:TOKENS] for case in cases]

@@ -33,7 +33,8 @@ class Sequence:
 
 @dataclass
 class Timeline:
-    """waited: the host's last wait. last: executor -> (start, end) of its last work.
+    """waited: the host's last wait. last: executor -> (start, end) of its last work. handed: datum of the next step ->
+    when it is there; handed_to: the requests it is of.
 
     steps: (kind, start, end). events: (step, op, lane, start, end, wait_start, wait_end). tokens: per decode row.
     """
@@ -45,6 +46,8 @@ class Timeline:
     free: dict[str, int] = field(default_factory=dict)
     waited: int = 0
     last: dict[str, tuple[int, int]] = field(default_factory=dict)
+    handed: dict[str, int] = field(default_factory=dict)
+    handed_to: list[str] = field(default_factory=list)
 
 
 def evaluate(
@@ -69,6 +72,7 @@ def evaluate(
             sizes = {"batch": len(prompts), "prompt_rows": sum(prompts), "accepted_rows": sum(prompts)}
             sizes["prompt_kv"] = sum(sum(range(1, p + 1)) for p in prompts)
             run_ops(line, "prefill", PREFILL, costs, sizes, executors)
+            line.handed_to = []
             for one in admitted:
                 one.emitted = 1
         else:
@@ -89,6 +93,13 @@ def decode(line, work, costs, placement, executors, running, controller):
         seen = [one.confidences[-lag] if len(one.confidences) >= lag else None for one in running]
     anchors = [one.anchor for one in running]
     prefixes = [n] * len(running) if lag is None else decide(seen, anchors, n, controller)
+    if "decide_budget" in map(str, placement.order) and any(p < n for p in prefixes):
+        # the likeliest drafts of this step, as many as that would have offered
+        chances = sorted(
+            (-math.prod(confidence[: k + 1]), k, i) for i, (confidence, _) in enumerate(blocks) for k in range(n)
+        )
+        winners = [i for _, _, i in chances[: sum(prefixes)]]
+        prefixes = [winners.count(i) for i in range(len(running))]
     accepted = [min(p, run) for p, (_, run) in zip(prefixes, blocks, strict=True)]
     emitted = [min(a + 1, one.asked.total - one.emitted) for a, one in zip(accepted, running, strict=True)]
     keys = [(kv, r) for kv, p in zip(anchors, prefixes, strict=True) for r in range(p + 1)]
@@ -111,19 +122,27 @@ def decode(line, work, costs, placement, executors, running, controller):
         "rectangle_keys": len(running) * (max(prefixes) + 1) * max(kv + r + 1 for kv, r in keys),
     }
     pruned = any(p < n for p in prefixes)
-    names = [text for slot in placement.order if (text := pick(str(slot), pruned)) != "-"]
+    batch = [one.asked.name for one in running]
+    # nobody can reach the length limit, whatever is accepted
+    sure = all(one.asked.limit - one.emitted > p + 1 for one, p in zip(running, prefixes, strict=True))
+    warm, line.handed_to = line.handed_to == batch, batch if sure else []
+    left_out = {"cold:": warm, "next:": not sure}
+    slots = [str(slot) for slot in placement.order if not left_out.get(str(slot)[:5])]
+    names = [text for slot in slots if not (text := pick(slot, pruned)).endswith("-")]
     for one, p, a, e, c in zip(running, prefixes, accepted, emitted, seen, strict=True):
         line.rows.append((len(line.steps), one.asked.name, one.anchor, p, a, e, c is not None))
     synced = {picked for text in placement.sync if (picked := pick(text, pruned)) != "-"}
-    run_ops(line, "decode", names, costs, sizes, executors, synced)
+    handed, line.handed = line.handed if warm else {}, {}
+    run_ops(line, "decode", names, costs, sizes, executors, synced, handed)
     for one, e, (confidence, _) in zip(running, emitted, blocks, strict=True):
         one.emitted += e
         one.confidences.append(confidence)
 
 
 def pick(slot: str, pruned: bool) -> str:
-    first, _, second = slot.partition("|")
-    return first if pruned or not second else second
+    head, _, rest = slot.rpartition(":")
+    first, _, second = rest.partition("|")
+    return ("next:" if head == "next" else "") + (first if pruned or not second else second)
 
 
 def doublings(time_ns: int) -> float:
@@ -135,14 +154,18 @@ def price(line: Line, sizes: dict[str, float]) -> int:
     return round(line.base + sum(slope * sizes[name] for name, slope in line.slopes.items()))
 
 
-def run_ops(line, kind, names, costs, sizes, executors, synced=frozenset()):
+def run_ops(line, kind, names, costs, sizes, executors, synced=frozenset(), handed=None):
     step, begin = len(line.steps), line.host
-    made: dict[str, int] = {}  # datum -> when the device work that makes it ends
-    for name in names:
+    own: dict[str, int] = dict(handed or {})  # datum -> when the device work that makes it ends
+    for text in names:
+        ahead, name = text.startswith("next:"), text.removeprefix("next:")
         op, start = CATALOGUE[name], line.host
+        made = line.handed if ahead else own
         priced = f"{name} (syncs)" if name in synced else name
         pre_end = start + price(costs.pre[kind, priced], {**sizes, "host_lull": doublings(line.waited)})
-        inputs = max([made[need] for need in op.needs if need in made], default=0)
+        needed = [made[need] for need in op.needs if need in made]
+        needed += [own[need] for need in op.prior if ahead and need in own]
+        inputs = max(needed, default=0)
         kernels = [work for work in op.works if work.lane.value == "compute"]
         others = [work for work in op.works if work not in kernels]
         before, after = (others, kernels) if name in synced else (op.works, [])

@@ -73,5 +73,5 @@ def test_the_target_may_be_bound_before_its_tokens_are_drafted_but_not_before_it
         parse_placement("mine", reordered("rebind_target", "decide"), 1)
     with pytest.raises(PlacementError, match="'rebind_target' comes after 'launch_target'"):
         parse_placement("mine", reordered("rebind_target", "launch_verify"), 1)
-    with pytest.raises(PlacementError, match="'rebind_draft' needs query_batch"):
+    with pytest.raises(PlacementError, match="'rebind_draft' needs query_lengths"):
         parse_placement("mine", reordered("rebind_draft", "build_query"), 1)

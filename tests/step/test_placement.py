@@ -159,7 +159,8 @@ def test_every_need_has_a_giver_and_device_work_is_on_a_device_lane():
     for op in CATALOGUE.values():
         assert set(op.needs) <= given, op.name
         assert all(work.lane is not Lane.HOST for work in op.works)
-        assert op.works or not op.blocks, op.name
+        launched = [giver for giver in CATALOGUE.values() if giver.works and set(giver.gives) & set(op.needs)]
+        assert op.works or launched or not op.blocks, op.name
 
 
 def test_prefill_gives_what_it_needs():

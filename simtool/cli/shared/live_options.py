@@ -20,3 +20,10 @@ GraphRows = Annotated[
         "NAME+rebind."
     ),
 ]
+Attention = Annotated[
+    str | None,
+    typer.Option(
+        help="gather: keys are copied together before they are attended to (what a cpu does); pages: they are read "
+        "where they lie, each page once for a sequence (what cuda does). Default: what suits the device."
+    ),
+]

@@ -96,6 +96,9 @@ class Device(Protocol):
     def observe(self, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
         """Read named Runner outputs back at once, between steps: it blocks, and leaves no timing."""
 
+    def observe_later(self, names: Sequence[str]) -> Download:
+        """Start the same copy behind all work so far, and leave no timing: for what still runs when a step ends."""
+
     def wait(self, event: Event) -> None:
         """Block until that work is done."""
 

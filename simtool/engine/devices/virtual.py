@@ -50,6 +50,18 @@ class TimedDownload:
         return self.arrays
 
 
+@dataclass(frozen=True)
+class ReadAlready:
+    """Arrays that are here."""
+
+    event: Event
+    arrays: dict[str, NDArray[np.generic]]
+
+    def wait(self) -> dict[str, NDArray[np.generic]]:
+        """Return the arrays."""
+        return self.arrays
+
+
 class TimedDevice:
     """One Runner under arithmetic time.
 
@@ -107,6 +119,10 @@ class TimedDevice:
     def observe(self, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
         """Read outputs in no time."""
         return {name: to_numpy(self._runner.output(name)) for name in names}
+
+    def observe_later(self, names: Sequence[str]) -> ReadAlready:
+        """Read outputs in no time: they are there."""
+        return ReadAlready(Event(-1, -1, "observe", Lane.COPY), self.observe(names))
 
     def wait(self, event: Event) -> None:
         """Let the clock run to the end of that work."""

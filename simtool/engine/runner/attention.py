@@ -57,6 +57,12 @@ class CachedAttention:
         self._cache, self._mapping, self._groups = cache, mapping, groups
         self._bias: Tensor | None = None
 
+    @property
+    def keys_read(self) -> int:
+        """Keys gathered in each layer and kv head: every table to the pages of the longest."""
+        size = self._cache.block_size
+        return len(self._groups.tables) * -(-self._groups.max_length // size) * size
+
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor, /) -> Tensor:
         """Attend; shapes as in `layers.Attend`."""
         self._cache.write(layer, self._mapping, k, v)

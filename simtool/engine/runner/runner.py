@@ -8,11 +8,14 @@ Inputs (int64):
     build_dense/varlen  validate_{ids,positions,slot_mapping,kv_lens} [W], validate_block_tables [W, M],
                         validate_cu_rows [B + 1]
     fill_varlen_index   fill_source, fill_destination [W - B]
+    build_budget        budget_anchors, budget_positions [B], budget_block_tables [B, M], budget_drafts [1]
     write_context       context_rows, context_slots, context_positions [A]
     build_prefill       prefill_{ids,positions,slot_mapping} [T], prefill_cu_rows [B + 1], sample_keys [B]
 Outputs: draft_tokens, confidence, draft_prob [B, N]; confidence_logits [B, N] (with a confidence head);
     tokens [B, N + 1] (prefill: [B, 1]); accepted [B]; sound [B], false where NaN or Inf took part;
+    prefix_lens [B]: of a split on the device;
     verify_margin, as tokens: the logits gap of each (greedy only).
+    verified_draft_tokens and so on: of the block before, once advance_query has made the next one's rows.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.models.draft import DraftModel
 from simtool.engine.models.heads import DraftedBlock, probability_of
 from simtool.engine.models.target import TargetModel
+from simtool.engine.runner import budget
 from simtool.engine.runner import fused_cpu_layers as cpu_layers
 from simtool.engine.runner.attention import Kernels, PlainKernels, PromptAttention
 from simtool.engine.runner.first_unsound import FirstUnsound
@@ -46,12 +50,26 @@ from simtool.engine.runner.sampling import (
     verify_greedy,
     verify_sampled,
 )
-from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
+from simtool.engine.runner.spec import VERIFIED, RunnerInfo, RunnerSpec, attention_on
 from simtool.errors import CapacityError, DeviceError, UsageError
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
 
 #: The works that `Runner.run` knows: the compute lane of the op catalogue.
-WORKS = ("draft", "sample", "sample_tokens", "fill_dense", "fill_varlen", "target", "verify", "context_kv", "prefill")
+WORKS = (
+    "draft",
+    "sample",
+    "sample_tokens",
+    "advance_query",
+    "split_budget",
+    "compact_rows",
+    "fill_dense",
+    "fill_varlen",
+    "target",
+    "verify",
+    "context_kv",
+    "context_all",
+    "prefill",
+)
 
 #: What only `sample` gives.
 _CONFIDENCES = ("confidence", "confidence_logits", "draft_prob")
@@ -162,6 +180,42 @@ class Runner:
             self._unreckoned.pop(name, None)
         self._put_out(draft_tokens=self._draft_block().tokens)
 
+    def advance_query(self) -> None:
+        """The rows of the next block, from the verdict: a sequence's anchor is its own token, right behind what stood.
+
+        Host lengths are at most what they were and a whole block: exact where the host's memory is the device's.
+        """
+        accepted, width = self.output("accepted"), self.info.block_width
+        anchors = self.output("tokens").gather(1, accepted[:, None])
+        lengths = self._in("context_lens") + accepted + 1
+        ids = self._in("query_ids").view(-1, width).clone()
+        ids[:, 0] = anchors[:, 0]
+        positions = lengths[:, None] + torch.arange(width, device=lengths.device)
+        self._inputs.update(query_ids=ids.flatten(), query_positions=positions.flatten(), context_lens=lengths)
+        most = lengths if lengths.device.type == "cpu" else self._host_in("context_lens") + self.info.drafts + 1
+        self._host.update(context_lens=most)
+        for name in ("draft_tokens", *_CONFIDENCES):
+            self._leave_behind(name)
+
+    def split_budget(self) -> None:
+        """The budget to the likeliest drafts: a prefix length to each sequence."""
+        self._put_out(prefix_lens=budget.split(self.output("confidence"), int(self._host_in("budget_drafts"))))
+
+    def compact_rows(self) -> None:
+        """Validate rows of that split. Raises DeviceError where attention takes lengths from the host."""
+        if self.device.type != "cpu":
+            raise DeviceError(f"attention on {self.device.type} takes lengths from the host, and only it has them here")
+        made = budget.rows_of(
+            self.output("prefix_lens"),
+            self.output("draft_tokens"),
+            self._in("budget_anchors"),
+            self._in("budget_positions"),
+            self._in("budget_block_tables"),
+            budget=int(self._host_in("budget_drafts")),
+            page=self._target_forward.cache.block_size,
+        )
+        self.put(made, made)
+
     def fill_dense(self) -> None:
         """Drafted tokens into the rows behind each anchor; every sequence has N + 1 rows."""
         self._in("validate_ids").view(-1, self.info.drafts + 1)[:, 1:] = self.output("draft_tokens")
@@ -201,6 +255,17 @@ class Runner:
         features = self._kept_one("taps").index_select(0, self._in("context_rows"))
         mapping = self._draft_forward.places(self._in("context_slots"), positions)
         for layer, (keys, values) in enumerate(self._draft.project_context(features, positions)):
+            self._draft_forward.context.write(layer, mapping, keys, values)
+
+    def context_all(self) -> None:
+        """Taps of every validate row into the drafter's context, those of drafts that did not stand as well.
+
+        No block reads past its own context, and the rows that come to stand at those places are written over these.
+        """
+        positions, cu_rows = self._in("validate_positions"), self._in("validate_cu_rows")
+        sequence = torch.searchsorted(cu_rows, torch.arange(len(positions), device=cu_rows.device), right=True) - 1
+        mapping = self._draft_forward.places(self._in("query_slots")[sequence], positions)
+        for layer, (keys, values) in enumerate(self._draft.project_context(self._kept_one("taps"), positions)):
             self._draft_forward.context.write(layer, mapping, keys, values)
 
     def _again_decode(self) -> None:
@@ -273,6 +338,16 @@ class Runner:
         self._outputs.pop(name, None)
         self._unreckoned[name] = reckon
 
+    def _leave_behind(self, name: str) -> None:
+        """Let an output of the block that was verified go by another name."""
+        was = VERIFIED.format(name)
+        for kept in (self._outputs, self._unreckoned):
+            kept.pop(was, None)
+        if name in self._outputs:
+            self._outputs[was] = self._outputs.pop(name)
+        elif name in self._unreckoned:
+            self._unreckoned[was] = self._unreckoned.pop(name)
+
     @staticmethod
     def _wide(x: Tensor) -> Tensor:
         return x if x.dtype == torch.float64 else x.float()
@@ -291,17 +366,36 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
         npu_attention.check_spec(spec)
     dtype: torch.dtype = getattr(torch, spec.dtype)
     target = load_target(spec.target, dtype, device)
+    check_graphs(spec, target)
     draft = load_draft(spec.draft, target, dtype, device)
-    kernels: Kernels = PlainKernels()
+    kernels = _kernels(spec, kind)
     if kind == "cpu":
         for model in (target, draft):
             cpu_layers.fuse(model, spec.context_tokens)
     if kind == "npu":
-        kernels = npu_attention.NpuKernels()
         for model in (target, draft):
             npu_attention.check_head_dim(model.config.head_dim)
             npu_layers.fuse(model)
     return Runner(target, draft, spec, kernels, DeviceCapture(torch.device(device)) if spec.graph_rows else None)
+
+
+def _kernels(spec: RunnerSpec, kind: str) -> Kernels:
+    if kind == "npu":
+        return npu_attention.NpuKernels()
+    if attention_on(spec, kind) == "gather":
+        return PlainKernels()
+    from simtool.engine.runner.paged_attention import PagedKernels  # noqa: PLC0415  # imports the compiler
+
+    return PagedKernels(compiled=kind != "cpu")
+
+
+def check_graphs(spec: RunnerSpec, target: TargetModel) -> None:
+    """Raise UsageError where graphs are asked for of a target that no graph can hold."""
+    if spec.graph_rows and target.config.experts is not None:
+        raise UsageError(
+            f"graph_rows is {spec.graph_rows}, and which experts run is read back in every layer, which no graph can "
+            "hold; leave it out for a mixture of experts"
+        )
 
 
 def to_numpy(output: Tensor) -> NDArray[np.generic]:
@@ -329,6 +423,7 @@ def _info(target: TargetModel, draft: DraftModel, spec: RunnerSpec, capture: Cap
         max_tokens=asked,
         confidence_head=d.confidence_head,
         graphs=_graphs(spec, drafts, capture),
+        attention=attention_on(spec, draft.fc.weight.device.type),
     )
 
 

@@ -11,7 +11,15 @@ from simtool.errors import UsageError
 from simtool.step.graph_buckets import GraphBuckets
 
 Dtype = Literal["float32", "float64", "bfloat16", "float16"]
+#: How decode forwards attend, where torch's own kernels do it.
+AttentionKind = Literal["gather", "pages"]
+ATTENTIONS: tuple[AttentionKind, ...] = ("gather", "pages")
+#: Keys of the smallest tile that a kernel over pages reads.
+_LEAST_PAGE = 16
 DTYPES: tuple[Dtype, ...] = ("float32", "float64", "bfloat16", "float16")
+
+#: What an output of a block is called once the rows of the next block are made.
+VERIFIED = "verified_{}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,8 @@ class RunnerSpec:
     target, draft: checkpoint folders. slots: sequences at once. kv_blocks x block_size: tokens of target KV.
     drafts: N, tokens drafted per block; None takes what the drafter was trained for.
     context_tokens: longest prompt + output of one sequence; None takes what both models allow.
-    graph_rows: largest target batch to capture as a graph; 0: no graphs.
+    graph_rows: largest target batch to capture as a graph; 0: no graphs. attention: gather: keys are copied together
+    before they are attended to; pages: they are read where they lie; None: what suits the device.
     """
 
     target: Path
@@ -67,8 +76,11 @@ class RunnerSpec:
     dtype: Dtype = "float32"
     sampling: SamplingConfig = SamplingConfig()
     graph_rows: int = 0
+    attention: AttentionKind | None = None
 
     def __post_init__(self) -> None:
+        if self.attention not in (None, *ATTENTIONS):
+            raise UsageError(f"attention is {self.attention!r}; expected one of {', '.join(ATTENTIONS)}")
         if self.graph_rows < 0:
             raise UsageError(f"graph_rows is {self.graph_rows}; expected 0 (no graphs) or more")
         for name in ("slots", "kv_blocks", "block_size"):
@@ -86,7 +98,8 @@ class RunnerInfo:
 
     drafts: N. trained_drafts: the N the drafter was trained for. block_width: rows of the draft forward per
     sequence. max_tokens: longest prompt + output of one sequence. confidence_head: false where confidence is the
-    drafter's own probability. graphs: the buckets at which forwards were captured.
+    drafter's own probability. graphs: the buckets at which forwards were captured. attention: how decode forwards
+    attend; None: by kernels of the device's own.
     """
 
     algorithm: Literal["dspark", "dflash"]
@@ -99,3 +112,23 @@ class RunnerInfo:
     max_tokens: int
     confidence_head: bool
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
+    attention: AttentionKind | None = "gather"
+
+
+def attention_on(spec: RunnerSpec, kind: str) -> AttentionKind | None:
+    """Return how decode forwards attend on a kind of device; None: by its own kernels.
+
+    Unless asked for otherwise a cuda device reads pages, but for what its kernel cannot do: pages that are no whole
+    tiles, and float64. Raises UsageError where pages are asked for and cannot be read.
+    """
+    if kind == "npu":
+        if spec.attention is not None:
+            raise UsageError(f"attention is {spec.attention!r}, and an npu has kernels of its own; leave it out")
+        return None
+    tiled = spec.block_size >= _LEAST_PAGE and not spec.block_size & (spec.block_size - 1)
+    if spec.attention == "pages" and not tiled:
+        raise UsageError(
+            f"block_size is {spec.block_size}; attention over pages reads tiles of {_LEAST_PAGE}, 32, 64, ... keys: "
+            "take one of these, or attention 'gather'"
+        )
+    return spec.attention or ("pages" if kind == "cuda" and tiled and spec.dtype != "float64" else "gather")

@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from simtool.engine.devices.protocol import WorkTiming
+from simtool.engine.devices.protocol import Download, WorkTiming
 from simtool.engine.prompts.prompt import Prompt
+from simtool.engine.runner.spec import VERIFIED
 from simtool.engine.serving.recorder import RequestFacts
 from simtool.engine.serving.worker import StepState, Worker
 from simtool.errors import CapacityError
-from simtool.step.scheduler import Request, Scheduler
+from simtool.step.scheduler import ActiveRequest, Request, Scheduler
 from simtool.units import NS_PER_S
 
 
@@ -30,6 +31,16 @@ class RunResult:
         return {name: facts.output_ids for name, facts in self.requests.items()}
 
 
+@dataclass
+class _Unread:
+    """A step and whom it finished, whose device outputs are on their way. names: what each is called -> what it is."""
+
+    step: StepState
+    finished: list[tuple[ActiveRequest, str]]
+    names: dict[str, str] = field(default_factory=dict)
+    download: Download | None = None
+
+
 class LiveRun:
     """A run under way: `advance` makes one step, until it is `finished`.
 
@@ -46,6 +57,7 @@ class LiveRun:
     ) -> None:
         self.worker = worker
         self._timings = timings or worker.device.timings
+        self._unread: _Unread | None = None
         self.result = RunResult(start_ns=worker.recorder.now_ns())
         for prompt in sorted(prompts, key=lambda prompt: prompt.arrival_ns):  # who comes first is served first
             _enqueue(worker, prompt, context_tokens, self.result)
@@ -78,14 +90,35 @@ class LiveRun:
         """Read what is observed of the step just made, and when its device work ran, all at once; record it."""
         s, worker = self._made, self.worker
         names = worker.recorder.observes_prefill if s.prefill else worker.recorder.observes
-        if names:
+        unread = _Unread(s, list(worker.finished))
+        worker.finished.clear()
+        if names and s.ahead:  # the next block is being drafted: what is read comes behind it, and nobody waits here
+            behind = {VERIFIED.format(name): name for name in worker.recorder.observes_behind}
+            unread.names = {**behind, **{name: name for name in names if name not in behind.values()}}
+            unread.download = worker.device.observe_later(tuple(unread.names))
+        elif names:
             s.observed = worker.device.observe(names)
         worker.recorder.end_step(s, self._timings())
         self.result.steps += 1
-        _account(self.worker, s, self.result)
+        self._read()
+        self._unread = unread
+        if unread.download is None:
+            self._read()
+
+    def _read(self) -> None:
+        """Keep what the last step did that was not observed yet."""
+        unread, self._unread = self._unread, None
+        if unread is None:
+            return
+        if unread.download is not None:
+            arrays = unread.download.wait()
+            unread.step.observed = {unread.names[name]: array for name, array in arrays.items()}
+        self.worker.recorder.end_rows(unread.step)
+        _account(self.worker, unread, self.result)
 
     def close(self) -> RunResult:
         """Take the last device times and return the result."""
+        self._read()
         self.worker.device.timed = True
         self.worker.recorder.close(self._timings())
         self.result.end_ns = self.worker.recorder.now_ns()
@@ -149,13 +182,13 @@ def _await_arrival(worker: Worker) -> None:
         time.sleep(wait_ns / NS_PER_S)
 
 
-def _account(worker: Worker, s: StepState, result: RunResult) -> None:
+def _account(worker: Worker, unread: _Unread, result: RunResult) -> None:
+    s = unread.step
     for sequence in s.sequences if s.prefill else ():
         facts = result.requests[sequence.request.request_id]
         facts.admitted_ns, facts.first_token_ns = s.now_ns, s.tokens_ns
-    for sequence, reason in worker.finished:
+    for sequence, reason in unread.finished:
         facts = result.requests[sequence.request.request_id]
         facts.finished_ns, facts.finish_reason = s.tokens_ns, reason
         facts.output_ids = worker.tokens[facts.request_id][len(facts.prompt_ids) :]
         worker.recorder.end_request(facts)
-    worker.finished.clear()

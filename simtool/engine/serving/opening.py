@@ -21,7 +21,8 @@ class SessionSettings:
 
     device: cpu, cuda, npu or auto. concurrency: requests that run at once. dtype: float32, float64, bfloat16 or
     float16. kv_blocks: blocks of the KV cache, of block_size tokens each; None makes room for every slot's longest
-    request. graph_rows: capture decode forwards up to so many validate rows; 0: none.
+    request. graph_rows: capture decode forwards up to so many validate rows; 0: none. attention: see
+    `RunnerSpec`.
     """
 
     models: Models = field(default_factory=choose_models)
@@ -32,6 +33,7 @@ class SessionSettings:
     kv_blocks: int | None = None
     block_size: int = 16
     graph_rows: int = 0
+    attention: str | None = None
 
 
 def open_session(asked: SessionSettings, prompts: Sequence[Prompt], say: Say = unsaid) -> Session:
@@ -56,6 +58,7 @@ def open_session(asked: SessionSettings, prompts: Sequence[Prompt], say: Say = u
         dtype=asked.dtype,  # type: ignore[arg-type]  # RunnerSpec checks it
         sampling=asked.sampling,
         graph_rows=asked.graph_rows,
+        attention=asked.attention,  # type: ignore[arg-type]  # so is this
     )
     opened = Session(open_device(asked.device, spec), spec, seed=asked.sampling.seed)
     for warning in opened.warnings:

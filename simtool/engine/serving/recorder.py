@@ -46,12 +46,13 @@ class StepFacts(Protocol):
 class Recorder:
     """The silent recorder: gives flow ids and keeps nothing. What a run costs without a recording.
 
-    observes, observes_prefill: device outputs that are read after a decode or prefill step. times_work: whether device
-    work is timed.
+    observes, observes_prefill: device outputs that are read after a decode or prefill step; observes_behind: those that
+    go by another name once the step has launched for the next. times_work: whether device work is timed.
     """
 
     observes: tuple[str, ...] = ()
     observes_prefill: tuple[str, ...] = ()
+    observes_behind: tuple[str, ...] = ()
     times_work = False
 
     def __init__(self, now_ns: Callable[[], int]) -> None:
@@ -73,7 +74,10 @@ class Recorder:
         """Close the step's last op; nothing that follows is the step's."""
 
     def end_step(self, s: StepFacts, timings: Sequence[WorkTiming]) -> None:
-        """Keep what the step did."""
+        """Keep when the step's work ran."""
+
+    def end_rows(self, s: StepFacts) -> None:
+        """Keep what the step did, once it is observed: steps come here in their order."""
 
     def end_request(self, request: RequestFacts) -> None:
         """Keep a request that is finished."""
@@ -129,7 +133,8 @@ class TraceRecorder(Recorder):
         super().__init__(now_ns)
         self._confident = placement.gives("confidence")
         self.observes_prefill = (_MARGIN,) if greedy else ()
-        self.observes = (_DRAFTS, *(_CONFIDENCES if self._confident else ()), *self.observes_prefill)
+        self.observes_behind = (_DRAFTS, *(_CONFIDENCES if self._confident else ()))
+        self.observes = (*self.observes_behind, *self.observes_prefill)
         self._writer, self._placement, self._greedy = writer, placement.name, greedy
         self._open: _OpenOp | None = None
         self._ops: list[tuple[_OpenOp, int]] = []
@@ -157,13 +162,16 @@ class TraceRecorder(Recorder):
         op.wait_end_ns = self.now_ns()
 
     def end_step(self, s: StepFacts, timings: Sequence[WorkTiming]) -> None:
-        """Append the step's events, its row in `steps`, and a row a sequence."""
+        """Append the step's events and its row in `steps`."""
         ops, self._ops = self._ops, []
         self._first_flows.append(ops[0][0].flow)
         self._steps.append(s.index)
         self._append_host(s.index, ops)
         self._append_device(timings)
         self._append_step(s, ops)
+
+    def end_rows(self, s: StepFacts) -> None:
+        """Append a row a sequence."""
         if not s.prefill:
             self._append_rows(s)
         if self._greedy:

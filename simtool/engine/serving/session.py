@@ -144,6 +144,12 @@ class Session:
         The device's slots and KV blocks are divided; a trace's concurrency is its share's. A job without a path runs
         its turns and keeps nothing; silent: makes its recorder from its clock. Returns the results as the jobs came.
         """
+        ahead = [plan.placement.name for _, plan in jobs if plan.placement.runs_ahead]
+        if ahead and len(jobs) > 1:
+            raise UsageError(
+                f"{ahead[0]} leaves work on the device when its step ends, which the next run's step would pay for: it "
+                "cannot take turns step by step; record it alone, in turns with whole runs of the others"
+            )
         shares = self._shares(len(jobs))
         for (_, plan), share in zip(jobs, shares, strict=True):
             self.check(plan, share)
@@ -262,6 +268,7 @@ class Session:
                 "block_size": spec.block_size,
                 "executors": dict(self.device.executors),
                 "graphs": self.info.graphs.to_dict(),
+                **({"attention": self.info.attention} if self.info.attention == "pages" else {}),
                 "closed_loop": not any(prompt.arrival_ns for prompt in plan.prompts),
                 "host": {"python": platform.python_version(), "platform": platform.platform()},
                 **details,

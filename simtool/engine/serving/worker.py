@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
-from simtool.engine.devices.protocol import Device, Event, HostArray
+from simtool.engine.devices.protocol import Device, Download, Event, HostArray
 from simtool.engine.serving.decode_state import DecodeStates
 from simtool.engine.serving.recorder import Recorder
 from simtool.step.controller import ControllerSettings, decide
 from simtool.step.graph_buckets import pick_bucket
 from simtool.step.ops import CATALOGUE, Op
-from simtool.step.placement import PREFILL_ORDER, Placement
+from simtool.step.placement import PREFILL_ORDER, Placement, launches_ahead
 from simtool.step.scheduler import ActiveRequest, Scheduler
+
+#: What the host reads of a verdict.
+_VERDICT = ("tokens", "accepted", "sound")
 
 
 @dataclass(frozen=True)
@@ -31,11 +35,16 @@ class BlockShape:
 
 @dataclass
 class StepState:
-    """What the ops of one step hand on to each other. Lists are per sequence unless their name says rows."""
+    """What the ops of one step hand on to each other. Lists are per sequence unless their name says rows.
+
+    warm: the step before launched work for it. ahead: it launches work for the next. sent: copies under way.
+    """
 
     index: int
     prefill: bool
     now_ns: int
+    warm: bool = False
+    ahead: bool = False
     flow: int = 0
     syncs: bool = False
     after: list[Event] = field(default_factory=list)
@@ -44,8 +53,10 @@ class StepState:
     anchors: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     confidence: list[Sequence[float] | None] = field(default_factory=list)
+    sent: dict[str, Download] = field(default_factory=dict)
     prefix_lens: list[int] = field(default_factory=list)
     pruned: bool = False
+    budget: int = 0
     cu_rows: list[int] = field(default_factory=list)
     emitted: list[list[int]] = field(default_factory=list)
     accepted: list[int] = field(default_factory=list)
@@ -73,19 +84,27 @@ class Worker:
         self.keys: dict[str, int] = {}
         self.stop_tokens: frozenset[int] = frozenset()
         self.finished: list[tuple[ActiveRequest, str]] = []
+        self._coming: StepState | None = None
         self._methods: dict[str, Callable[[StepState], None]] = {name: getattr(self, name) for name in CATALOGUE}
 
     def step(self, index: int, now_ns: int) -> StepState:
         """Run one step, prefill when a request can be admitted and decode otherwise."""
         s = StepState(index, self.scheduler.can_admit(now_ns), now_ns)
+        coming, self._coming = self._coming, None
         for op in self._ops(s):
-            s.flow = self.recorder.begin_op(op)
-            s.after = [s.giver[need] for need in op.needs if need in s.giver]
-            s.syncs = op.syncs
-            self._methods[op.name](s)
-            self._sync(s)
+            of = s
+            if op.ahead:
+                of = self._coming = self._coming or StepState(index + 1, False, now_ns, sequences=s.sequences)
+            of.flow = self.recorder.begin_op(op)
+            of.after = [of.giver[need] for need in op.needs if need in of.giver]
+            of.after += [s.giver[need] for need in op.prior if op.ahead and need in s.giver]
+            of.syncs = op.syncs
+            self._methods[op.name](of)
+            self._sync(of)
             if op.works:
-                s.giver.update(dict.fromkeys(op.gives, s.after[-1]))
+                of.giver.update(dict.fromkeys(op.gives, of.after[-1]))
+            if op.name == "schedule" and coming is not None and coming.sequences == s.sequences:
+                s.warm, s.giver, s.sent = True, coming.giver, coming.sent
         return s
 
     def _ops(self, s: StepState) -> Iterator[Op]:
@@ -94,8 +113,15 @@ class Worker:
             return
         for slot in self.placement.order:
             op = slot.pick(pruned=s.pruned)
-            if op is not None:
-                yield op
+            if op is None or (s.warm and slot.cold) or (op.ahead and not self._goes_ahead(s)):
+                continue
+            yield op
+
+    def _goes_ahead(self, s: StepState) -> bool:
+        """Whether this step launches for the next: settled once, when its first op for that is due."""
+        if not s.ahead:
+            s.ahead = launches_ahead([sequence.remaining for sequence in s.sequences], s.prefix_lens)
+        return s.ahead
 
     # --- the ops, in the order of the catalogue -------------------------------------------------------------
 
@@ -120,6 +146,38 @@ class Worker:
         s.prefix_lens = decide(s.confidence, s.positions, n, self.controller)
         s.pruned = any(prefix < n for prefix in s.prefix_lens)
 
+    def decide_budget(self, s: StepState) -> None:
+        """How many drafts the batch verifies: what would be offered on the confidence at hand, no matter whose."""
+        self.decide(s)
+        s.budget = sum(s.prefix_lens)
+        s.prefix_lens = [self.block.num_speculative_tokens] * len(s.sequences)  # what each may be given
+
+    def build_budget(self, s: StepState) -> None:
+        """One row a sequence, with pages for the widest prefix that it may be given."""
+        n, pool = self.block.num_speculative_tokens, self.scheduler.pool
+        ends = [position + n + 1 for position in s.positions]
+        width = max(map(pool.blocks_for, ends))
+        tables = []
+        for sequence, end in zip(s.sequences, ends, strict=True):
+            used = sequence.blocks[: pool.blocks_for(end)]
+            tables.append([*used, *[0] * (width - len(used))])
+        s.cu_rows = [0, s.budget + len(s.sequences)]  # all that is known before the device has split
+        arrays: dict[str, HostArray] = {
+            "budget_anchors": s.anchors,
+            "budget_positions": s.positions,
+            "budget_block_tables": tables,
+            "budget_drafts": [s.budget],
+        }
+        self._upload(s, "build_budget", arrays)
+
+    def split_budget(self, s: StepState) -> None:
+        """The budget to the likeliest drafts of this step."""
+        self._launch(s, "split_budget")
+
+    def compact_rows(self, s: StepState) -> None:
+        """The validate rows of that split."""
+        self._launch(s, "compact_rows")
+
     def build_query(self, s: StepState) -> None:
         """The drafter's rows: each anchor and its masks."""
         ids: list[int] = []
@@ -132,6 +190,10 @@ class Worker:
         slots = [sequence.slot for sequence in s.sequences]
         arrays = {"query_ids": ids, "query_positions": positions, "query_slots": slots, "context_lens": s.positions}
         self._upload(s, "build_query", {**arrays, **self._keys(s)})
+
+    def advance_query(self, s: StepState) -> None:
+        """The drafter's rows of the next block, by the device: it has the new anchors already."""
+        self._launch(s, "advance_query")
 
     def launch_draft(self, s: StepState) -> None:
         """The draft forward."""
@@ -156,6 +218,18 @@ class Worker:
     def read_confidence(self, s: StepState) -> None:
         """This step's confidence, at the price of waiting for the drafter."""
         s.confidence = list(self._read(s, "read_confidence", ("confidence",))["confidence"].tolist())
+
+    def send_confidence(self, s: StepState) -> None:
+        """The copy of this step's confidence, under way."""
+        self._send(s, "read_confidence", ("confidence",))
+
+    def await_confidence(self, s: StepState) -> None:
+        """This step's confidence, once its copy is here."""
+        s.confidence = list(self._await(s, "read_confidence")["confidence"].tolist())
+
+    def keep_confidence(self, s: StepState) -> None:
+        """This step's confidence, once its copy is here, for the decisions of later steps."""
+        self._store(s, self._await(s, "read_confidence")["confidence"].tolist())
 
     def fill_dense(self, s: StepState) -> None:
         """Drafted tokens into every row but the anchors'."""
@@ -202,7 +276,24 @@ class Worker:
 
     def read_tokens(self, s: StepState) -> None:
         """The emitted tokens, cut at the length limit and at a stop token."""
-        arrays = self._read(s, "read_tokens", ("tokens", "accepted", "sound"))
+        self._publish(s, self._read(s, "read_tokens", self._verdict(s)))
+
+    def send_tokens(self, s: StepState) -> None:
+        """The copy of the emitted tokens, under way."""
+        self._send(s, "read_tokens", self._verdict(s))
+
+    def await_tokens(self, s: StepState) -> None:
+        """The emitted tokens, once their copy is here."""
+        self._publish(s, self._await(s, "read_tokens"))
+
+    def _verdict(self, s: StepState) -> tuple[str, ...]:
+        """What the host reads of a verdict: of a split on the device that too."""
+        return (*_VERDICT, "prefix_lens") if s.pruned and self.placement.splits_on_device else _VERDICT
+
+    def _publish(self, s: StepState, arrays: Mapping[str, Any]) -> None:
+        if "prefix_lens" in arrays:
+            s.prefix_lens = arrays["prefix_lens"].tolist()
+            s.cu_rows = list(accumulate((prefix + 1 for prefix in s.prefix_lens), initial=0))
         if not arrays["sound"].all():
             self.device.find_unsound()
         s.tokens_ns = self.recorder.now_ns()
@@ -212,7 +303,9 @@ class Worker:
 
     def store_confidence(self, s: StepState) -> None:
         """This step's confidence, for the decisions of later steps."""
-        values = self._read(s, "store_confidence", ("confidence",))["confidence"].tolist()
+        self._store(s, self._read(s, "store_confidence", ("confidence",))["confidence"].tolist())
+
+    def _store(self, s: StepState, values: Sequence[Sequence[float]]) -> None:
         for sequence, confidence in zip(s.sequences, values, strict=True):
             self.cache.store_confidence(sequence.slot, sequence.request.request_id, confidence)
 
@@ -232,6 +325,10 @@ class Worker:
         event = self._launch(s, "context_kv")
         with self.recorder.waiting():
             self.device.wait(event)
+
+    def extend_context(self, s: StepState) -> None:
+        """Taps of all validated rows: a later block reads those that stood, and the others are written over by then."""
+        self._launch(s, "context_all")
 
     def finish(self, s: StepState) -> None:
         """Commit the emitted tokens; retire whoever reached a stop token or the length limit."""
@@ -331,6 +428,14 @@ class Worker:
             with self.recorder.waiting():
                 for event in s.after:
                     self.device.wait(event)
+
+    def _send(self, s: StepState, work: str, names: tuple[str, ...]) -> None:
+        s.sent[work] = self.device.download(work, s.flow, names, tuple(s.after))
+        s.after.append(s.sent[work].event)
+
+    def _await(self, s: StepState, work: str) -> dict[str, Any]:
+        with self.recorder.waiting():
+            return s.sent[work].wait()
 
     def _read(self, s: StepState, work: str, names: tuple[str, ...]) -> dict[str, Any]:
         download = self.device.download(work, s.flow, names, tuple(s.after))

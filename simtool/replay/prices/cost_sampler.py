@@ -53,22 +53,33 @@ class PricedStep:
 class CostSampler:
     """Prices steps, and remembers what was priced outside the calibrated sizes."""
 
-    def __init__(self, profile: Profile, noise: NoiseMode, seed: int) -> None:
-        self.profile = profile
+    def __init__(self, profile: Profile, noise: NoiseMode, seed: int, handed_on: frozenset[str] = frozenset()) -> None:
+        """`handed_on`: data that a warm step finds, for the step before launched it ahead."""
+        self.profile, self._handed_on = profile, handed_on
         self._noisy, self._seed = noise == "residual", seed
-        self._stocks: dict[tuple[str, bool], _Stock] = {}
+        self._stocks: dict[tuple[str, bool, bool, bool], _Stock] = {}
 
     def price(
-        self, kind: str, ops: Sequence[Op], sizes: Sequence[float], key: tuple[str, int], *, pruned: bool
+        self,
+        kind: str,
+        ops: Sequence[Op],
+        sizes: Sequence[float],
+        key: tuple[str, int],
+        *,
+        pruned: bool,
+        warm: bool = False,
+        ahead: bool = False,
     ) -> PricedStep:
         """Return the prices of a step of one kind; raises ProfileError when the profile lacks one of its ops.
 
-        sizes: in the order of the kind's features. key: names the step's work alike under every placement.
+        sizes: in the order of the kind's features. key: names the step's work alike under every placement. warm: the
+        step before launched ahead for it; ahead: it does so for the next.
         """
-        stock = self._stocks.get((kind, pruned))
+        stock = self._stocks.get((kind, pruned, warm, ahead))
         if stock is None:
-            program = compile_step(kind, ops, self.profile, pruned=pruned)
-            stock = self._stocks[kind, pruned] = _Stock(PriceList(program, self.profile.name))
+            handed: frozenset[str] = self._handed_on if warm else frozenset()
+            program = compile_step(kind, ops, self.profile, pruned=pruned, handed=handed)
+            stock = self._stocks[kind, pruned, warm, ahead] = _Stock(PriceList(program, self.profile.name))
         return PricedStep(stock, stock.sums(sizes), self._noise(stock, key))
 
     @property

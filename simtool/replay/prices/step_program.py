@@ -5,15 +5,15 @@ A placement has few: a prefill, a step at full width and a pruned one. Each is m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from simtool.errors import ProfileError
 from simtool.profile.cost import FREE, Cost
 from simtool.profile.profile import Profile
 from simtool.step.idle_effects import IDLE_FEATURES
-from simtool.step.ops import DeviceWork, Lane, Op
+from simtool.step.ops import PUBLISHES, DeviceWork, Lane, Op
 from simtool.step.placement import BUILT_IN
 
 #: The price that every step pays after its ops: the loop's gap.
@@ -52,6 +52,7 @@ class WorkEntry:
     """Device work. event: its place among the step's events. offset, queue, duration: places among its prices.
 
     after: events of work on other executors whose results it reads; its own executor runs in order anyway.
+    handed: data that the step before launched ahead for it.
     """
 
     executor: str
@@ -62,19 +63,22 @@ class WorkEntry:
     duration: int
     duration_grows: bool
     after: tuple[int, ...]
+    handed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class WaitEntry:
     """How an op waits. events: of the work that it waits for. wake, post: places among the step's prices.
 
-    works: what it launches after that, while it is busy for `post`.
+    works: what it launches after that, while it is busy for `post`. handed: data that it waits for too, which the step
+    before launched ahead.
     """
 
     events: tuple[int, ...]
     wake: int
     post: int
     works: tuple[WorkEntry, ...] = ()
+    handed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,8 @@ class OpEntry:
 class StepProgram:
     """One kind of step. events: in the order in which a trace keeps them, by flow and then by the lane's name.
 
-    prices: the loop's gap first. tokens: the place of read_tokens among the ops that wait.
+    prices: the loop's gap first. tokens: the place among the ops that wait of the one that waits for the tokens.
+    hands_on: data of the next step -> the event that gives it.
     """
 
     kind: str
@@ -103,6 +108,7 @@ class StepProgram:
     events: tuple[EventSlot, ...]
     prices: tuple[Price, ...]
     tokens: int
+    hands_on: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def last_works(self) -> tuple[int, ...]:
@@ -116,9 +122,14 @@ class StepProgram:
         return tuple(i for i, slot in enumerate(self.events) if slot.waits)
 
 
-def compile_step(kind: str, ops: Sequence[Op], profile: Profile, *, pruned: bool) -> StepProgram:
-    """Return a step of these ops at a profile's costs; raises ProfileError for an op or work without a cost."""
-    compiler = _Compiler(kind, profile, _events(ops))
+def compile_step(
+    kind: str, ops: Sequence[Op], profile: Profile, *, pruned: bool, handed: frozenset[str] = frozenset()
+) -> StepProgram:
+    """Return a step of these ops at a profile's costs; raises ProfileError for an op or work without a cost.
+
+    handed: data that the step before, of the same placement, launched ahead for it.
+    """
+    compiler = _Compiler(kind, profile, _events(ops), handed)
     compiler.price("loop_gap", profile.loop_gap)
     entries = tuple(compiler.op(flow, op) for flow, op in enumerate(ops))
     waiting = [slot.name for slot in compiler.events if slot.waits]
@@ -128,7 +139,8 @@ def compile_step(kind: str, ops: Sequence[Op], profile: Profile, *, pruned: bool
         ops=entries,
         events=compiler.events,
         prices=tuple(compiler.prices),
-        tokens=waiting.index("read_tokens"),
+        tokens=next(i for i, name in enumerate(waiting) if name in PUBLISHES),
+        hands_on={datum: given.event for datum, given in compiler.next_giver.items()},
     )
 
 
@@ -151,8 +163,10 @@ class _Given:
 class _Compiler:
     """A step under way: prices so far, and who gave which datum."""
 
-    def __init__(self, kind: str, profile: Profile, events: tuple[EventSlot, ...]) -> None:
+    def __init__(self, kind: str, profile: Profile, events: tuple[EventSlot, ...], handed: frozenset[str]) -> None:
         self.events, self.prices = events, list[Price]()
+        self.next_giver: dict[str, _Given] = {}
+        self._handed = handed
         self._kind, self._profile, self._costs = kind, profile, profile.steps(kind)
         self._place = {(slot.flow, slot.lane): i for i, slot in enumerate(events)}
         self._giver: dict[str, _Given] = {}
@@ -168,21 +182,24 @@ class _Compiler:
             raise _missing(self._profile, self._kind, op.name)
         cost = self._costs.host[op.priced_as]
         pre = self.price(op.name, cost.pre)
-        inputs = [self._giver[need] for need in op.needs if need in self._giver]
+        giver = self.next_giver if op.ahead else self._giver
+        inputs = [giver[need] for need in op.needs if need in giver]
+        inputs += [self._giver[need] for need in op.prior if op.ahead and need in self._giver]
+        handed = tuple(need for need in op.needs if not op.ahead and need not in giver and need in self._handed)
         needed = len(inputs)
         works = []
         for work in op.works:
             given = _Given(self._profile.executors[work.lane], self._place[flow, work.lane])
-            works.append(self._work(op, work, cost.launches.get(work.name), given, inputs))
+            works.append(self._work(op, work, cost.launches.get(work.name), given, inputs, handed))
             inputs.append(given)
         if works:
-            self._giver.update(dict.fromkeys(op.gives, inputs[-1]))
+            giver.update(dict.fromkeys(op.gives, inputs[-1]))
         wait, early = None, len(op.early_works)
         if op.blocks:
             awaited = inputs[needed:][:early][-1:] or inputs[:needed]
             events = tuple(dict.fromkeys(given.event for given in awaited))
             wake, post = self.price(op.name, cost.wake), self.price(op.name, cost.post)
-            wait = WaitEntry(events, wake, post, tuple(works[early:]))
+            wait = WaitEntry(events, wake, post, tuple(works[early:]), () if works[:early] else handed)
         return OpEntry(
             event=self._place[flow, Lane.HOST],
             pre=pre,
@@ -192,7 +209,13 @@ class _Compiler:
         )
 
     def _work(
-        self, op: Op, work: DeviceWork, launch: Cost | None, given: _Given, inputs: Sequence[_Given]
+        self,
+        op: Op,
+        work: DeviceWork,
+        launch: Cost | None,
+        given: _Given,
+        inputs: Sequence[_Given],
+        handed: tuple[str, ...],
     ) -> WorkEntry:
         if work.name not in self._costs.device:
             raise _missing(self._profile, self._kind, op.name)
@@ -208,6 +231,7 @@ class _Compiler:
             duration=duration,
             duration_grows=self.prices[duration].grows,
             after=tuple(dict.fromkeys(each.event for each in inputs if each.executor != given.executor)),
+            handed=handed,
         )
 
 

@@ -28,6 +28,7 @@ _WORK: Mapping[str, tuple[str, ...]] = {
     "schedule and finish": ("schedule", "read_states", "finish"),
     "draft": (
         "build_query",
+        "advance_query",
         "rebind_draft",
         "launch_draft",
         "draft",
@@ -36,7 +37,16 @@ _WORK: Mapping[str, tuple[str, ...]] = {
         "launch_tokens",
         "sample_tokens",
     ),
-    "decide": ("read_confidence", "decide", "store_confidence"),
+    "decide": (
+        "read_confidence",
+        "send_confidence",
+        "await_confidence",
+        "decide",
+        "decide_budget",
+        "split_budget",
+        "store_confidence",
+        "keep_confidence",
+    ),
     "build the validate batch": (
         "build_dense",
         "build_varlen",
@@ -45,10 +55,12 @@ _WORK: Mapping[str, tuple[str, ...]] = {
         "fill_varlen_index",
         "build_fill_index",
         "scatter_fill",
+        "build_budget",
+        "compact_rows",
     ),
     "target and verify": ("rebind_target", "launch_target", "target", "launch_verify", "verify"),
-    "read tokens": ("read_tokens",),
-    "draft context": ("write_context", "context_kv"),
+    "read tokens": ("read_tokens", "send_tokens", "await_tokens"),
+    "draft context": ("write_context", "context_kv", "extend_context", "context_all"),
 }
 _KIND_OF = {op: kind for kind, ops in _WORK.items() for op in ops}
 

@@ -19,6 +19,9 @@ def check_rows(trace: Trace) -> Iterator[Finding]:
     yield from duplicates(rows, "rows", ("step", "slot"))
     yield from duplicates(rows, "rows", ("step", "request_id"))
     yield from apply(_count_rules(trace.manifest.sl), rows, "rows", _KEY)
+    if not _splits_on_device(trace):  # there a share goes by this step's confidence, which everyone has
+        stale = ~pl.col("fresh") & (pl.col("prefix_len") < trace.manifest.sl)
+        yield from apply([Rule("without fresh confidence, yet pruned", stale, ("prefix_len",))], rows, "rows", _KEY)
     yield from apply(_ANCHOR_RULES, _with_next(rows), "rows", _KEY)
     links = _with_links(trace, rows)
     yield from apply(_LINK_RULES, links, "rows", _KEY)
@@ -35,6 +38,11 @@ def _without_request(manifest: Manifest) -> Rule:
     return Rule(message, pl.col("prompt_tokens").is_null(), (), severity)
 
 
+def _splits_on_device(trace: Trace) -> bool:
+    order = (trace.manifest.placement or {}).get("order")
+    return isinstance(order, list) and "decide_budget" in order
+
+
 def _count_rules(sl: int) -> list[Rule]:
     prefix, accepted, emitted = pl.col("prefix_len"), pl.col("accepted"), pl.col("emitted")
     return [
@@ -42,7 +50,6 @@ def _count_rules(sl: int) -> list[Rule]:
         Rule("accepted is outside 0..prefix_len", ~accepted.is_between(0, prefix), ("accepted", "prefix_len")),
         Rule("emitted is outside 1..accepted + 1", ~emitted.is_between(1, accepted + 1), ("emitted", "accepted")),
         Rule("kv_len is not anchor_position", pl.col("kv_len") != pl.col("anchor_position"), ("kv_len",)),
-        Rule("without fresh confidence, yet pruned", ~pl.col("fresh") & (prefix < sl), ("prefix_len",)),
         Rule("draft_tokens does not hold SL tokens", pl.col("draft_tokens").list.len() != sl),
         *bad_probabilities("confidence", sl),
         *bad_probabilities("draft_prob", sl),

@@ -17,7 +17,7 @@ from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
 from simtool.step.order_search import legal_orders
-from simtool.step.placement import BUILT_IN, NAMED, Placement, with_lag, with_rebinds, with_sync
+from simtool.step.placement import AHEAD_ARMS, BUILT_IN, NAMED, XLLM_ARMS, Placement, with_lag, with_rebinds, with_sync
 from tests.replay.compiled.equality import replay_both
 from tests.replay.synthetic import (
     ONE_DEVICE,
@@ -37,7 +37,7 @@ SYNCS = {
     "static-syncs": with_sync(BUILT_IN["static"], ["build_dense", "fill_dense", "launch_target"]),
     "index-syncs": with_sync(BUILT_IN["lag-overlap-index"], ["build_query", "build_fill_index", "-|launch_verify"]),
 }
-PLACEMENTS = {**NAMED, **LAGS, **SYNCS, "lag+rebind": with_rebinds(BUILT_IN["lag"])}
+PLACEMENTS = {**BUILT_IN, **XLLM_ARMS, **LAGS, **SYNCS, "lag+rebind": with_rebinds(BUILT_IN["lag"])}
 EXECUTORS = (ONE_DEVICE, STREAMS, {"prepare": "copies", "compute": "compute", "copy": "copies"})
 CONTROLLERS = (
     ControllerSettings(LinearPredictor(0.5, 0.25, 0.001), draft_ms=0.0, min_gain=0.0),
@@ -173,3 +173,13 @@ def test_both_refuse_alike(tmp_path):
                 replay(source, costs, scenario, simulator=simulator)
             told.append(str(found.value))
         assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("name", [*AHEAD_ARMS, "device-split"])
+def test_what_only_simpy_can_replay_it_does_and_the_manifest_says_so(tmp_path, name):
+    source, profile = source_trace(tmp_path / "source", random_work(3, 3, 4)), profile_of(random_costs(3), STREAMS)
+    scenario = Scenario(NAMED[name], 2, CONTROLLERS[0])
+    asked, read = (replay(source, profile, scenario, simulator=by) for by in ("compiled", "simpy"))
+    assert asked.manifest == read.manifest
+    assert asked.manifest.details["simulator"] == "simpy"
+    assert asked.tables["events"].equals(read.tables["events"])

@@ -62,6 +62,7 @@ def validate(
     kv_blocks: options.KvBlocks = None,
     block_size: options.BlockSize = 16,
     graph_rows: options.GraphRows = 0,
+    attention: options.Attention = None,
     seed: Annotated[int, typer.Option(help="Seed of the prompts to fit on; those to judge on take the next.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Also write the interactive page here.")] = None,
     json: JsonFlag = False,
@@ -120,6 +121,7 @@ def validate(
         kv_blocks=None if kv_blocks is None else kv_blocks * runs_at_once,
         block_size=block_size,
         graph_rows=graph_rows,
+        attention=attention,
     )
     with open_session(room, served, console.note) as session:
         campaign.make_room(out, force=force)

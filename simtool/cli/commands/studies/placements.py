@@ -10,6 +10,7 @@ from simtool.cli.options import JsonFlag
 from simtool.cli.shared import console
 from simtool.step.ops import Op
 from simtool.step.placement import NAMED, Placement, resolve_placement
+from simtool.step.slot import NEXT
 
 
 def placements(
@@ -30,14 +31,23 @@ def placements(
 
 def _as_json(placement: Placement) -> dict[str, object]:
     ops = list(placement.ops(pruned=placement.decides))
-    return {**placement.to_dict(), "dependencies": {op.name: _sources(op, ops) for op in ops}}
+    return {**placement.to_dict(), "dependencies": {_called(op): _sources(op, ops) for op in ops}}
+
+
+def _called(op: Op) -> str:
+    return f"{NEXT}{op.name}" if op.ahead else op.name
 
 
 def _sources(op: Op, ops: list[Op]) -> dict[str, str]:
-    """Map each datum that `op` needs to the op before it that gives it; a lagged confidence comes with the states."""
+    """Map each datum that `op` needs to the op before it that gives it; a lagged confidence comes with the states.
+
+    Of work for the next step also what it needs of this one.
+    """
     earlier = ops[: ops.index(op)]
-    givers = {datum: giver.name for giver in earlier for datum in giver.gives}
-    return {need: givers.get(need, "read_states") for need in op.needs}
+    givers = {datum: _called(giver) for giver in earlier if giver.ahead is op.ahead for datum in giver.gives}
+    of_this = {datum: giver.name for giver in earlier if not giver.ahead for datum in giver.gives}
+    prior = {need: of_this[need] for need in op.prior if op.ahead}
+    return {**{need: givers.get(need, "read_states") for need in op.needs}, **prior}
 
 
 def _lag_text(placement: Placement) -> str:
@@ -55,8 +65,9 @@ def _print_list(chosen: list[Placement]) -> None:
         sync = f"\n  syncs: {', '.join(placement.sync)}" if placement.sync else ""
         console.say("  " + " ".join(str(slot) for slot in placement.order) + sync + "\n")
     console.say(
-        "a|b: a in a step that prunes, b in a full-width step; -: nothing. syncs: blocks as an implementation does. "
-        "One in detail: simtool placements NAME"
+        "a|b: a in a step that prunes, b in a full-width step; -: nothing. next:a runs for the next step; cold:a only "
+        "in a step that nothing was launched ahead for. syncs: blocks as an implementation does. One in detail: "
+        "simtool placements NAME"
     )
 
 
@@ -68,7 +79,9 @@ def _print_detail(placement: Placement) -> None:
     for op in ops:
         needs = ", ".join(f"{need} ({giver})" for need, giver in _sources(op, ops).items())
         works = ", ".join(f"{work.name} on {work.lane}" for work in op.works)
-        rows.append((op.name, needs or "-", works or "-", "syncs" if op.syncs else "yes" if op.blocks else ""))
+        rows.append((_called(op), needs or "-", works or "-", "syncs" if op.syncs else "yes" if op.blocks else ""))
     kind = "a step that prunes" if placement.decides else "every step"
+    if placement.runs_ahead:
+        kind += " that nothing was launched ahead for"
     console.say(f"{placement.name}: legal. {_lag_text(placement)}.")
     console.show(table(f"Order of {kind}", ("op", "needs (from)", "launches", "host waits"), rows, numbers_from=4))

@@ -49,6 +49,7 @@ def record(
     kv_blocks: options.KvBlocks = None,
     block_size: options.BlockSize = 16,
     graph_rows: options.GraphRows = 0,
+    attention: options.Attention = None,
     profile: Annotated[int, typer.Option(help="Then run so many steps again under torch.profiler (or torch_npu's), "
                                               "into OUT.profile.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of prompts and sampling.")] = 0,
@@ -94,6 +95,7 @@ def record(
         kv_blocks=kv_blocks,
         block_size=block_size,
         graph_rows=graph_rows,
+        attention=attention,
         every_anchor=outcomes == "full",
         profile_steps=profile,
     )

@@ -134,10 +134,14 @@ class CpuDevice:
 
     def observe(self, names: Sequence[str]) -> dict[str, NDArray[np.generic]]:
         """Read outputs at once; the device process stamps the time all the same, but nobody hears of it."""
+        return self.observe_later(names).wait()
+
+    def observe_later(self, names: Sequence[str]) -> CpuDownload:
+        """Read outputs in their turn."""
         timed, self.timed = self.timed, False
         download = self.download("observe", _NO_FLOW, names)
         self.timed = timed
-        return download.wait()
+        return download
 
     def wait(self, event: Event) -> None:
         """Block until that work is done and, unless it is a download, what was queued behind it by now as well.
