@@ -70,6 +70,12 @@ def test_the_same_step_can_be_browsed(page, html):
     assert '<input type="range"' in html
 
 
+def test_steps_stand_in_the_order_of_the_placements_whether_or_not_they_were_replayed(traces):
+    page = build_page([trace for trace in traces if trace.path.name != "replay-lag"], _COMMAND)
+    (ops,) = [section for section in page.sections if section.title == "Op by op"]
+    assert [title for title, _ in ops.folded] == ["static (live)", "this-step (live)", "lag (live)"]
+
+
 def test_one_command_stands_once(html):
     assert html.count('<td data-head="Command">simtool record lag</td>') == 1
     assert "9 runs by 4 commands" in html
@@ -94,6 +100,8 @@ def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_pa
         "<script>window.addEventListener('load', () => setTimeout(() => {"
         "window.dispatchEvent(new Event('beforeprint')); setTimeout(() => {"
         "const figures = [...document.querySelectorAll('.figure')];"
+        "const zoom = [...document.querySelectorAll('.zooms button')].at(-1); zoom.click();"
+        "document.body.dataset.zoomed = `${zoom.textContent}: ${zoom.parentNode.nextSibling.layout.xaxis.range}`;"
         "document.body.dataset.drawn = figures.filter(figure => figure.querySelector('.main-svg')).length;"
         "const root = document.documentElement; document.body.dataset.sticksOut = root.scrollWidth - root.clientWidth;"
         "}, 3000)}, 3000))</script></body>"
@@ -107,6 +115,9 @@ def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_pa
     assert "CONSOLE" not in result.stderr
     figures = sum(section.figure is not None for section in page.sections)
     assert f'data-drawn="{figures}"' in result.stdout
+    (low, high) = re.findall('data-zoomed="decide and build: ([^,]+),([^"]+)"', result.stdout)[0]
+    (timeline,) = [section.figure for section in page.sections if section.title == "One step, lane by lane"]
+    assert [float(low), float(high)] == timeline.layout.updatemenus[0].buttons[1].args[0]["xaxis.range"]
     assert 'data-sticks-out="0"' in result.stdout  # of a narrow window
 
 

@@ -126,7 +126,10 @@ def _ops(arms: Sequence[Arm]) -> Section:
 
 def _once(arms: Sequence[Arm]) -> list[Arm]:
     """One arm a placement and shape, the first: live where there is one."""
-    return list({arm.name: arm for arm in reversed(arms)}.values())[::-1]
+    first: dict[str, Arm] = {}
+    for arm in arms:
+        first.setdefault(arm.name, arm)
+    return list(first.values())
 
 
 def _prediction(arms: Sequence[Arm]) -> Section:

@@ -8,9 +8,20 @@ function dressed(figure) {
     typeof value === "string" && swap.has(value.toLowerCase()) ? swap.get(value.toLowerCase()) : value);
   const layout = inked.layout;
   Object.assign(layout, { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { ...layout.font, color: css("--ink") } });
-  if (innerWidth < 700) delete layout.updatemenus; // no room beside the legend; a phone zooms by touch
-  for (const menu of layout.updatemenus || []) Object.assign(menu, { bgcolor: css("--paper"), bordercolor: css("--line"), showactive: false });
   return inked;
+}
+
+// a figure's own menu as buttons above it, which keys reach too and for which a phone has room
+function buttonsAbove(place, menus) {
+  if (place.previousElementSibling?.className === "zooms") place.previousElementSibling.remove();
+  const row = document.createElement("div");
+  row.className = "zooms";
+  for (const { label, args } of menus.flatMap(menu => menu.buttons)) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+    button.addEventListener("click", () => Plotly.relayout(place, args[0]));
+    row.append(button);
+  }
+  if (row.children.length) place.before(row);
 }
 
 function main() {
@@ -19,7 +30,9 @@ function main() {
   document.head.append(script);
   const figures = JSON.parse(unpack("figures"));
   const draw = async place => {
-    const figure = dressed(figures[place.dataset.view || place.id]);
+    const figure = dressed(figures[place.dataset.view || place.id]), menus = figure.layout.updatemenus || [];
+    delete figure.layout.updatemenus;
+    buttonsAbove(place, menus);
     await Plotly.react(place, figure.data, figure.layout, { displayModeBar: false, responsive: true });
     place.dataset.drawn = "yes";
   };
