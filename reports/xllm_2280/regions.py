@@ -15,6 +15,10 @@ from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cell
 BASELINE = "this-step"
 
 
+#: A lead of less is a tie: two interleaved live runs of one placement differ by as much.
+LEAST_LEAD = 0.005
+
+
 @dataclass(frozen=True)
 class Region:
     """One point of the map.
@@ -43,8 +47,8 @@ class Region:
 
     @property
     def tied(self) -> bool:
-        """Whether the winner cannot be told from the runner-up."""
-        return not self.lead.resolved
+        """Whether the winner cannot be told from the runner-up, or leads by less than anyone could act on."""
+        return not self.lead.resolved or self.lead.ratio - 1 < LEAST_LEAD
 
 
 def regions(

@@ -33,7 +33,7 @@ def _sections(answers: Sequence[TraceAnswers]) -> Iterator[Section]:
     every = [region for each in answers for region in each.regions]
     yield Section(
         "Which placement wins where",
-        "The winner's gain in tokens per second over this-step. ≈: its lead over the next spans zero.",
+        "The winner's gain in tokens per second over this-step. ≈: a tie with the next.",
         draw_region_map(every, [arm.name for arm in ARMS]),
     )
     for each in answers:

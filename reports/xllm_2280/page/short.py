@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.page import claims
 from xllm_2280.page.markdown import percent, table
-from xllm_2280.regions import Region
+from xllm_2280.regions import LEAST_LEAD, Region
 
 _LAGS = ("lag", "lag-in-place", "lag-overlap", "lag-overlap-late", "lag-overlap-index")
 #: Where the figures of every machine begin, which stand on the page of tables.
@@ -20,10 +20,11 @@ def sentence(answers: Sequence[TraceAnswers]) -> str:
     every = [region for each in answers for region in each.regions]
     wins = Counter(region.winner for region in every if not region.tied)
     ties = sum(region.tied for region in every)
-    told = ", ".join(f"{name} in {count}" for name, count in wins.most_common())
+    (first, count), *others = wins.most_common() or [("no placement", len(every))]
+    told = f"{first} is fastest in {count}" + "".join(f", {name} in {won}" for name, won in others)
     lags = sum(count for name, count in wins.items() if name in _LAGS)
     lag = f"a placement with a lag leads in {lags}" if lags else "no placement with a lag leads anywhere"
-    return f"Of {len(every)} settings, {told or 'nothing'} is fastest, {ties} are ties, and {lag} (modeled)."
+    return f"Of {len(every)} settings, {told}, {ties} are ties, and {lag} (modeled)."
 
 
 def short_page(answers: Sequence[TraceAnswers], rebuilt_by: str, tables: str, picture: str) -> str:
@@ -41,7 +42,7 @@ def short_page(answers: Sequence[TraceAnswers], rebuilt_by: str, tables: str, pi
         f"{won}\n\n"
         f"{_grid(answers)}\n"
         "In a cell: the fastest placement and its lead over the next, with its 95 % interval; a tie where that spans "
-        "zero.\n\n"
+        f"zero or the lead is under {LEAST_LEAD:.1%}.\n\n"
         "## The pull request's three claims\n\n"
         f"{short}\n\n"
         "## How sure\n\n"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from simtool.units import NS_PER_US, format_ns
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.page.markdown import percent, share, table
-from xllm_2280.regions import Region
+from xllm_2280.regions import LEAST_LEAD, Region
 
 _MODERATE = 32  # the concurrency of the pull request's probe
 
@@ -41,7 +41,7 @@ def headline(answers: Sequence[TraceAnswers]) -> str:
     there = "; ".join(_in_words(region) for region in every if region.concurrency == at)
     return (
         f"Settings won, of {len(every)}: {told}. At concurrency {at}: {there}. A tie: the interval of the winner's "
-        "lead over the next spans zero. "
+        f"lead over the next spans zero, or the lead is under {LEAST_LEAD:.1%}. "
         '"Can afford to lose" is the share of tokens per step at which this-step or static would overtake the best '
         'placement with a lag; "it loses" is what the replay of these outcomes shows.\n\n' + table(heads, rows)
     )
