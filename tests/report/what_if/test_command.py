@@ -50,6 +50,8 @@ def test_it_writes_a_page_and_says_the_answer(given, tmp_path, capsys):
     [
         (["--seeds", "2"], "an interval worth acting on needs 3 or more"),
         (["--policy", "fastest"], "unknown placement 'fastest'"),
+        (["--policy", "lag-ahead"], "it launches work for the next step, which the page's step rule does not have"),
+        (["--policy", "device-split"], "it splits its budget on the device, which the page's step rule does not have"),
         (["--concurrency", "99"], "so that many never run at once"),
         (["--policy", "static", "--predictor", "none"], "--predictor has no effect on static"),
     ],

@@ -130,11 +130,13 @@ def _sweep(
 
 
 def _check_one_step(placements: Sequence[Placement]) -> None:
+    """Refuse what reaches past one step's order of the host's work, which is all that the page reckons with."""
     for placement in placements:
-        if getattr(placement, "runs_ahead", False):
+        if placement.needs_simpy:
+            why = "launches work for the next step" if placement.runs_ahead else "splits its budget on the device"
             raise UsageError(
-                f"--policy {placement.name}: it launches work for the next step, and the page knows the order of one "
-                "step; take `simtool replay` or `sweep` for it"
+                f"--policy {placement.name}: it {why}, which the page's step rule does not have; take `simtool replay` "
+                "or `simtool sweep` for it"
             )
 
 
