@@ -17,7 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from simtool.analysis.critical_path.critical_path import critical_path
-from simtool.analysis.metrics import executors_of
+from simtool.analysis.critical_path.totals import executors_of
 from simtool.trace.trace import open_trace
 
 

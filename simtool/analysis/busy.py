@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import polars as pl
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +30,11 @@ class BusyTime:
         """Return the covered ns of each span [start, end)."""
         return self._until(np.asarray(end_ns, np.int64)) - self._until(np.asarray(start_ns, np.int64))
 
+    @property
+    def spans(self) -> tuple[Ints, Ints]:
+        """Where the union begins and ends, span by span, in ns."""
+        return self._starts, self._ends
+
     def _until(self, time_ns: Ints) -> Ints:
         """Covered ns before each time."""
         if not len(self._starts):
@@ -35,6 +42,13 @@ class BusyTime:
         index = np.searchsorted(self._starts, time_ns, "right") - 1
         inside = np.clip(np.minimum(time_ns, self._ends[index]) - self._starts[index], 0, None)
         return np.where(index < 0, 0, self._before[index] + inside)
+
+
+def device_busy_over(stretches: Iterable[pl.DataFrame]) -> BusyTime:
+    """Return when any device lane ran, from an `events` table that comes in stretches."""
+    unions = [device_busy(events) for events in stretches]
+    spans = [union.spans for union in unions] or [BusyTime([], []).spans]
+    return BusyTime(*(np.concatenate(side) for side in zip(*spans, strict=True)))
 
 
 def device_busy(events: pl.DataFrame) -> BusyTime:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.analysis.busy import device_busy
-from simtool.analysis.critical_path.critical_path import Part, critical_path
+from simtool.analysis.busy import BusyTime, device_busy
+from simtool.analysis.critical_path.critical_path import Part
+from simtool.analysis.critical_path.totals import EVENTS, busy_of, executors_of, path_totals
 from simtool.step.ops import Lane
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
@@ -116,21 +117,43 @@ class Summary:
 
 def summarise_trace(trace: Trace) -> Summary:
     """Summarise a trace; see `summarise`."""
-    tables = {name: trace.table(name) for name in ("requests", "steps", "rows", "events")}
-    return summarise(tables, executors_of(trace), trace.manifest.concurrency)
+    return trace.once("summary", _summarise_trace)
 
 
-def executors_of(trace: Trace) -> dict[str, str]:
-    """Return which executor runs each lane, from the manifest; lanes not named run by themselves."""
-    return dict(trace.manifest.run.executors or {})
+def _summarise_trace(trace: Trace) -> Summary:
+    asked = trace.columns(
+        "requests", "arrival_ns", "admitted_ns", "first_token_ns", "finished_ns", "output_tokens"
+    )  # fmt: skip
+    return _summary(
+        asked,
+        trace.columns("steps", "step", "kind", "start_ns", "end_ns", "batch", "pruned"),
+        trace.stretches("rows", "step", "prefix_len", "accepted", "emitted"),
+        _Events(lambda: trace.stretches("events", *EVENTS), busy_of(trace), executors_of(trace)),
+        trace.manifest.concurrency,
+    )
 
 
 def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = None) -> Summary:
     """Summarise the tables requests, steps, rows and events of one run. slots: of its batch, where known."""
-    steps, rows, requests = tables["steps"], tables["rows"], tables["requests"]
-    decode = decode_steps(steps, rows)
+    events = _Events(lambda: [tables["events"]], device_busy(tables["events"]), executors)
+    return _summary(tables["requests"], tables["steps"], [tables["rows"]], events, slots)
+
+
+@dataclass(frozen=True)
+class _Events:
+    """The events table in stretches, as often as it is asked for. busy: when the device ran."""
+
+    stretches: Callable[[], Iterable[pl.DataFrame]]
+    busy: BusyTime
+    executors: Mapping[str, str]
+
+
+def _summary(
+    requests: pl.DataFrame, steps: pl.DataFrame, rows: Iterable[pl.DataFrame], events: _Events, slots: int | None
+) -> Summary:
+    counts = _count(rows)
+    decode = _decode_steps(steps, counts.tokens)
     full = full_occupancy(decode)
-    length = _max_prefix(rows)
     return Summary(
         requests=requests.height,
         finished=requests["finished_ns"].count(),
@@ -143,26 +166,89 @@ def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = 
         full_steps=full.height,
         full_tokens=int(full["tokens"].sum()),
         full_ns=int(full["duration_ns"].sum()),
-        sequence_steps=rows.height,
-        emitted=int(rows["emitted"].sum()),
-        offered=int(rows["prefix_len"].sum()),
-        accepted=int(rows["accepted"].sum()),
-        offered_at=tuple(int((rows["prefix_len"] >= k).sum()) for k in range(1, length + 1)),
-        accepted_at=tuple(int((rows["accepted"] >= k).sum()) for k in range(1, length + 1)),
+        sequence_steps=counts.rows,
+        emitted=int(counts.tokens["tokens"].sum()),
+        offered=counts.offered,
+        accepted=counts.accepted,
+        offered_at=counts.offered_at,
+        accepted_at=counts.accepted_at,
         step=spread(decode["duration_ns"].to_numpy()),
         tpot=spread(_tpot_ns(requests)),
         ttft=spread((requests["first_token_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         queued=spread((requests["admitted_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         slots=slots,
-        **_occupation(decode, tables["events"], executors),
+        **_occupation(decode, events),
     )
+
+
+@dataclass(frozen=True)
+class _RowCounts:
+    """What the rows of a run add up to. tokens: step, tokens emitted in it. offered_at, accepted_at: see `Summary`."""
+
+    rows: int
+    tokens: pl.DataFrame
+    offered: int
+    accepted: int
+    offered_at: tuple[int, ...]
+    accepted_at: tuple[int, ...]
+
+
+def _count(stretches: Iterable[pl.DataFrame]) -> _RowCounts:
+    """Count rows; drafts by how many rows have so many of them."""
+    tokens, height = [_NO_TOKENS], 0
+    drafts: dict[str, list[pl.DataFrame]] = {"prefix_len": [], "accepted": []}
+    for rows in stretches:
+        height += rows.height
+        tokens.append(tokens_by_step(rows))
+        for name, found in drafts.items():
+            found.append(rows.group_by(pl.col(name).alias("drafts")).len("rows"))
+    offered, accepted = (_by_drafts(found) for found in drafts.values())
+    length = max(offered, default=0)
+    return _RowCounts(
+        rows=height,
+        tokens=pl.concat(tokens),
+        offered=sum(drafts * rows for drafts, rows in offered.items()),
+        accepted=sum(drafts * rows for drafts, rows in accepted.items()),
+        offered_at=tuple(_at_least(k, offered) for k in range(1, length + 1)),
+        accepted_at=tuple(_at_least(k, accepted) for k in range(1, length + 1)),
+    )
+
+
+def _by_drafts(found: Sequence[pl.DataFrame]) -> dict[int, int]:
+    return dict(pl.concat(found).group_by("drafts").agg(pl.col("rows").sum()).iter_rows()) if found else {}
+
+
+def _at_least(k: int, rows: Mapping[int, int]) -> int:
+    return sum(count for drafts, count in rows.items() if drafts >= k)
+
+
+_NO_TOKENS = pl.DataFrame(schema={"step": pl.Int32, "tokens": pl.Int64})
+
+
+def tokens_by_step(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return step and tokens, emitted by all its sequences, of each step that has rows."""
+    return rows.group_by("step").agg(pl.col("emitted").sum().cast(pl.Int64).alias("tokens"))
+
+
+def emitted_by_step(trace: Trace) -> pl.DataFrame:
+    """Return `tokens_by_step` of a trace."""
+    parts = [tokens_by_step(rows) for rows in trace.stretches("rows", "step", "emitted")]
+    return pl.concat([_NO_TOKENS, *parts])
+
+
+def decode_steps_of(trace: Trace) -> pl.DataFrame:
+    """Return a trace's decode steps as `decode_steps` does."""
+    return _decode_steps(trace.table("steps"), emitted_by_step(trace))
 
 
 def decode_steps(steps: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Return the decode steps with duration_ns and tokens (emitted by all their sequences)."""
-    emitted = rows.group_by("step").agg(pl.col("emitted").sum().cast(pl.Int64).alias("tokens"))
+    return _decode_steps(steps, tokens_by_step(rows))
+
+
+def _decode_steps(steps: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
     duration = (pl.col("end_ns") - pl.col("start_ns")).alias("duration_ns")
-    decode = steps.filter(pl.col("kind") == "decode").with_columns(duration).join(emitted, on="step", how="left")
+    decode = steps.filter(pl.col("kind") == "decode").with_columns(duration).join(tokens, on="step", how="left")
     return decode.with_columns(pl.col("tokens").fill_null(0)).sort("step")
 
 
@@ -196,25 +282,21 @@ def _tpot_ns(requests: pl.DataFrame) -> NDArray[np.generic]:
     return ((done["finished_ns"] - done["first_token_ns"]) / (done["output_tokens"] - 1)).to_numpy()
 
 
-def _occupation(decode: pl.DataFrame, events: pl.DataFrame, executors: Mapping[str, str]) -> dict[str, int]:
-    covered = int(device_busy(events).within(decode["start_ns"], decode["end_ns"]).sum())
-    host = events.filter((pl.col("lane") == Lane.HOST.value) & pl.col("step").is_in(decode["step"].implode()))
+def _occupation(decode: pl.DataFrame, events: _Events) -> dict[str, int]:
+    covered = int(events.busy.within(decode["start_ns"], decode["end_ns"]).sum())
+    mine = (pl.col("lane") == Lane.HOST.value) & pl.col("step").is_in(decode["step"].implode())
     waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
-    busy = host.select((pl.col("end_ns") - pl.col("start_ns") - waited).sum()).item()
-    path = critical_path(decode, events, executors)
+    worked = (pl.col("end_ns") - pl.col("start_ns") - waited).sum()
+    paths = path_totals(decode, events.stretches, events.executors, events.busy)
     return {
         "device_idle_ns": int(decode["duration_ns"].sum()) - covered,
-        "host_busy_ns": int(busy),
-        "exposed_ns": int(path.segments.filter(pl.col("part") == Part.HOST.value)["exposed_ns"].sum()),
+        "host_busy_ns": sum(int(part.filter(mine).select(worked).item()) for part in events.stretches()),
+        "exposed_ns": int(paths.parts.filter(pl.col("part") == Part.HOST.value)["exposed_ns"].sum()),
     }
 
 
 def _span_ns(steps: pl.DataFrame) -> int:
     return _whole(steps["end_ns"].max()) - _whole(steps["start_ns"].min())
-
-
-def _max_prefix(rows: pl.DataFrame) -> int:
-    return _whole(rows["prefix_len"].max())
 
 
 def _whole(value: object) -> int:

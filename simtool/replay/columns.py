@@ -6,8 +6,8 @@ its program's events, so that what never changes (names, lanes, flows) is writte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 import polars as pl
@@ -66,6 +66,47 @@ class Stretch:
     steps: StepColumns
     events: EventColumns
     rows: RowColumns
+
+
+def cut(stretch: Stretch, programs: Sequence[StepProgram], steps: int = 4096) -> Iterator[Stretch]:
+    """Cut a stretch into some of so many steps. programs: what its steps ran."""
+    of_step = stretch.steps.program
+    events, waits, flows = (
+        np.concatenate(([0], np.cumsum(np.array([count(program) for program in programs], np.int64)[of_step])))
+        for count in (_events, _waits, _flows)
+    )
+    for low in range(0, len(of_step), steps):
+        high = min(low + steps, len(of_step))
+        first, last = np.searchsorted(stretch.rows.step, (stretch.first_step + low, stretch.first_step + high))
+        times, spans = slice(events[low], events[high]), slice(waits[low], waits[high])
+        yield Stretch(
+            first_step=stretch.first_step + low,
+            first_flow=stretch.first_flow + int(flows[low]),
+            steps=StepColumns(**{name: getattr(stretch.steps, name)[low:high] for name in _names(StepColumns)}),
+            events=EventColumns(
+                stretch.events.start_ns[times],
+                stretch.events.end_ns[times],
+                stretch.events.wait_start_ns[spans],
+                stretch.events.wait_end_ns[spans],
+            ),
+            rows=RowColumns(**{name: getattr(stretch.rows, name)[first:last] for name in _names(RowColumns)}),
+        )
+
+
+def _events(program: StepProgram) -> int:
+    return len(program.events)
+
+
+def _waits(program: StepProgram) -> int:
+    return sum(each.waits for each in program.events)
+
+
+def _flows(program: StepProgram) -> int:
+    return len(program.ops)
+
+
+def _names(columns: type[StepColumns] | type[RowColumns]) -> list[str]:
+    return [each.name for each in fields(columns)]
 
 
 class Framer:

@@ -16,8 +16,7 @@ from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache, told_kv_cache
 from simtool.replay.caveats import Beyond, Caveats, Visits
-from simtool.replay.columns import Framer
-from simtool.replay.drawn import outcomes_in_order
+from simtool.replay.columns import Framer, cut
 from simtool.replay.prices.cost_sampler import CostSampler
 from simtool.replay.prices.step_program import StepProgram
 from simtool.replay.recorder import ReplayRecorder
@@ -75,20 +74,55 @@ def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: Si
     return Replay(_manifest(source, profile, scenario, run.visits, caveats, simulator), tables, caveats)
 
 
-def replay_to(path: Path | str, source: Trace, profile: Profile, scenario: Scenario, *, force: bool = False) -> Trace:
-    """Replay by SimPy into a trace on disk, some thousand steps at a time: for replays that are larger than memory.
+def replay_to(
+    path: Path | str,
+    source: Trace,
+    profile: Profile,
+    scenario: Scenario,
+    *,
+    force: bool = False,
+    simulator: SimulatorChoice = "simpy",
+) -> Trace:
+    """Replay into a trace on disk, some thousand steps at a time: for replays that are larger than memory.
 
     The trace is that of `replay(...).save(path)`, and appears whole or not at all. Raises as both do.
     """
+    return replay_and_tell(path, source, profile, scenario, force=force, simulator=simulator)[0]
+
+
+def replay_and_tell(
+    path: Path | str,
+    source: Trace,
+    profile: Profile,
+    scenario: Scenario,
+    *,
+    force: bool = False,
+    simulator: SimulatorChoice = "simpy",
+    command: str | None = None,
+) -> tuple[Trace, Caveats]:
+    """Replay as `replay_to`, and return what the trace's figures rest on too. command: what its manifest names."""
     profile, scenario = as_run(profile, scenario)
+    simulator = "simpy" if scenario.placement.needs_simpy else simulator
     with StretchWriter(Path(path), source.manifest, force=force) as writer:
-        run = _simulate(source, profile, scenario, writer.add)
+        run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, writer.add)
         caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
-        manifest = _manifest(source, profile, scenario, run.visits, caveats, "simpy")
-        for outcomes in outcomes_in_order(source):
-            writer.add({"outcomes": outcomes})
-        writer.finish(manifest, {"requests": _with_times(run)})
-    return open_trace(path)
+        manifest = _manifest(source, profile, scenario, run.visits, caveats, simulator)
+        if command is not None:
+            manifest = dataclasses.replace(manifest, details={**manifest.details, "command": command})
+        writer.add_all("requests", _with_times(run))
+        del run  # the outcomes of all anchors: no longer needed, and large
+        _write_outcomes(source, writer)
+        writer.finish(manifest)
+    return open_trace(path), caveats
+
+
+def _write_outcomes(source: Trace, writer: StretchWriter) -> None:
+    stored = source.file_of("outcomes")
+    if stored is not None:
+        writer.adopt("outcomes", stored)
+        return
+    for outcomes in source.stretches("outcomes"):
+        writer.add({"outcomes": outcomes})
 
 
 def as_run(profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
@@ -146,7 +180,9 @@ def _compiled(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) 
 
     check_compiler()
     run = CompiledReplays(source).run(profile, scenario, events=True)
-    keep(Framer(scenario.placement.name, run.programs, run.queue.outcomes).frames(run.stretch()))
+    framer = Framer(scenario.placement.name, run.programs, run.queue.outcomes)
+    for stretch in cut(run.stretch(), run.programs):
+        keep(framer.frames(stretch))
     return _Run(
         queue=run.queue,
         visits=Visits(run.looked_up, run.substituted),

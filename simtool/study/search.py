@@ -10,7 +10,8 @@ import polars as pl
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
-from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
+from simtool.analysis.critical_path.totals import executors_of
+from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
 from simtool.replay.caveats import Caveats
 from simtool.replay.replay import replay

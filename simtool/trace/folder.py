@@ -19,11 +19,13 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.files.reading import kind_of
-from simtool.files.writing import Claim, NewFolder, is_temporary, write_bytes
+from simtool.files.writing import Claim, NewFolder, is_temporary, whole_file, write_bytes
 from simtool.trace.manifest import MANIFEST_NAME, Manifest, TableFacts, read_manifest, write_manifest
 from simtool.trace.schema import TABLES
 
 _PARTS = "parts"
+#: Rows that are stored, and read, together: few enough for a reader to hold, many enough to fold well.
+GROUP_ROWS = 1 << 16
 
 
 class TraceFolder:
@@ -67,9 +69,18 @@ class TraceFolder:
 
 def write_table(path: Path, table: str, frame: pl.DataFrame) -> TableFacts:
     """Write a table's merged file, which appears whole, and return what the manifest holds of it."""
-    frame.write_parquet(encoded := BytesIO(), compression="zstd")
+    frame.write_parquet(encoded := BytesIO(), compression="zstd", row_group_size=GROUP_ROWS)
     write_bytes(path / f"{table}.parquet", encoded.getbuffer())
     return TableFacts(frame.height, hashlib.sha256(encoded.getbuffer()).hexdigest())
+
+
+def adopt_file(path: Path, table: str, file: Path) -> TableFacts:
+    """Copy another trace's file of a table, and return what the manifest holds of it."""
+    copy = path / f"{table}.parquet"
+    with file.open("rb") as theirs, whole_file(copy) as ours:
+        shutil.copyfileobj(theirs, ours)
+    rows = pl.scan_parquet(copy, glob=False).select(pl.len()).collect().item()
+    return TableFacts(rows, file_hash(copy))
 
 
 def file_hash(file: Path) -> str:
@@ -105,7 +116,7 @@ def join_parts(path: Path, table: str) -> TableFacts:
     """Make one file of a table's parts, whose rows are in order already, a few at a time; it appears whole."""
     temporary = path / _PARTS / f".{table}.{secrets.token_hex(8)}.tmp"
     parts = pl.scan_parquet(table_files(path, table))
-    parts.sink_parquet(temporary, compression="zstd", maintain_order=True)
+    parts.sink_parquet(temporary, compression="zstd", maintain_order=True, row_group_size=GROUP_ROWS)
     facts = TableFacts(pl.scan_parquet(temporary).select(pl.len()).collect().item(), file_hash(temporary))
     with temporary.open("rb") as written:
         os.fsync(written.fileno())

@@ -1,15 +1,13 @@
-"""Between Python lists or Parquet files and frames of the exact schema."""
+"""Between Python lists and frames of the exact schema."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 
 from simtool.errors import TraceError
-from simtool.trace.parquet_size import check_size
 from simtool.trace.schema import TABLES, Column, Table
 
 
@@ -31,13 +29,16 @@ def make_frame(table: Table, columns: Mapping[str, Sequence[object]]) -> pl.Data
     return conform(table, frame, table.name)
 
 
-def conform(table: Table, frame: pl.DataFrame, source: str) -> pl.DataFrame:
+def conform(table: Table, frame: pl.DataFrame, source: str, names: Sequence[str] | None = None) -> pl.DataFrame:
     """Return the frame with the schema's columns in the schema's order, absent nullable columns null.
 
-    Raises TraceError on an unknown or absent column, another dtype, or a null where none may be.
+    names: the columns wanted, in their order; None: all. Raises TraceError on an unknown or absent column, another
+    dtype, or a null where none may be.
     """
     columns = _by_name(table)
     _refuse_unknown(columns, frame.columns, source)
+    if names is not None:
+        columns = {name: columns[name] for name in names}
     for name, column in columns.items():
         if name not in frame.columns:
             if not column.nullable:
@@ -51,27 +52,21 @@ def conform(table: Table, frame: pl.DataFrame, source: str) -> pl.DataFrame:
     return pl.DataFrame([frame[name] if name in there else _nulls(columns[name], len(frame)) for name in columns])
 
 
-def sort_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
-    """Sort by the table's key; ties by the other plain columns, so that the order never depends on the file."""
+def sort_columns(table: Table) -> list[str]:
+    """Return what a table is sorted by: its key, then its other plain columns, so that the file decides nothing."""
     rest = [c.name for c in table.columns if c.name not in table.key and not isinstance(c.dtype, pl.List)]
-    return frame.sort([*table.key, *rest])
+    return [*table.key, *rest]
 
 
-def empty_frame(table: Table) -> pl.DataFrame:
-    """Return the table without rows."""
-    return pl.DataFrame(schema=table.polars_schema)
+def sort_frame(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the frame in the table's order."""
+    return frame.sort(sort_columns(table))
 
 
-def read_frame(table: Table, path: Path) -> pl.DataFrame:
-    """Read one Parquet file of the table; raises TraceError when it is unreadable or of another schema."""
-    path = path.absolute()  # polars takes a leading ~ for the home folder
-    check_size(path)
-    try:
-        frame = pl.read_parquet(path, glob=False)
-    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:  # it panics at some bytes
-        reason = str(error).splitlines()[0]
-        raise TraceError(f"{path}: cannot be read as Parquet ({reason}); the trace is damaged") from error
-    return conform(table, frame, str(path))
+def empty_frame(table: Table, names: Sequence[str] | None = None) -> pl.DataFrame:
+    """Return the table, or those columns of it, without rows."""
+    frame = pl.DataFrame(schema=table.polars_schema)
+    return frame if names is None else frame.select(names)
 
 
 def _by_name(table: Table) -> dict[str, Column]:

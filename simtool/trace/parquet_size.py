@@ -1,18 +1,20 @@
-"""How much a Parquet file unfolds to, read from its footer alone: a few bytes can stand for billions of equal values.
+"""How much a Parquet file unfolds to, group by group of its rows, read from its footer alone.
 
-The footer is Thrift in the compact protocol: structs are fields of a type and a number, ended by a zero byte. Only
-counts are wanted, so everything else is stepped over.
+A few bytes can stand for billions of equal values, so that is asked before anything is unfolded. The footer is Thrift
+in the compact protocol: structs are fields of a type and a number, ended by a zero byte. Only counts are wanted, so
+everything else is stepped over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from simtool.errors import TraceError
 
-#: About a gigabyte of numbers; a recording of a million steps holds a tenth of it.
+#: About a gigabyte of numbers; a recording of a million steps holds a tenth of it. Where rows are read a stretch at a
+#: time this holds of each group of rows, where they are read at once of all that is read.
 MOST_VALUES = 1 << 27
 _MAGIC = b"PAR1"
 _MOST_FOOTER_BYTES = 1 << 26
@@ -20,25 +22,35 @@ _DEEPEST = 16
 
 # compact protocol's types
 _STOP, _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(13)
-# FileMetaData.row_groups, RowGroup.columns, ColumnChunk.meta_data, ColumnMetaData.num_values
-_ROW_GROUPS, _COLUMNS, _META_DATA, _NUM_VALUES = 4, 1, 3, 5
+# FileMetaData.row_groups, RowGroup.columns, RowGroup.num_rows, ColumnChunk.meta_data, ColumnMetaData.num_values
+_ROW_GROUPS, _COLUMNS, _NUM_ROWS, _META_DATA, _NUM_VALUES = 4, 1, 3, 3, 5
 # ColumnMetaData.total_compressed_size, data_page_offset, dictionary_page_offset
 _COMPRESSED_SIZE, _DATA_OFFSET, _DICTIONARY_OFFSET = 7, 9, 11
 
 
-def check_size(path: Path) -> None:
-    """Raise TraceError for a file that is no Parquet, or that holds more values than are read."""
-    values = count_values(path)
-    if values > MOST_VALUES:
-        raise TraceError(f"{path}: unfolds to {values:,} values, and at most {MOST_VALUES:,} are read; cut the trace")
+@dataclass(frozen=True)
+class RowGroup:
+    """Rows that are stored together. values: of all columns, each in a list for itself."""
+
+    rows: int
+    values: int
 
 
-def count_values(path: Path) -> int:
-    """Return the values of all columns, each in a list for itself; raises TraceError when there is no footer."""
+def read_row_groups(path: Path) -> list[RowGroup]:
+    """Return a file's groups of rows; raises TraceError when it has no footer or a group is larger than any is read."""
     try:
-        return _values(_Compact(_footer(path)), path.stat().st_size)
+        groups = list(_groups(_Compact(_footer(path)), path.stat().st_size))
     except (OSError, ValueError, IndexError) as error:
         raise TraceError(f"{path}: cannot be read as Parquet ({error}); the trace is damaged") from error
+    for group in groups:
+        check_values(path, max(group.values, group.rows))
+    return groups
+
+
+def check_values(path: Path, values: int) -> None:
+    """Raise TraceError for more values than are read at once."""
+    if values > MOST_VALUES:
+        raise TraceError(f"{path}: unfolds to {values:,} values, and at most {MOST_VALUES:,} are read; cut the trace")
 
 
 def _footer(path: Path) -> bytes:
@@ -53,27 +65,31 @@ def _footer(path: Path) -> bytes:
         return file.read(length)
 
 
-def _values(footer: _Compact, file_bytes: int) -> int:
-    """Count values; a column that is said to lie outside the file is not looked for there."""
-    total = 0
-    for group_type in footer.structs(_ROW_GROUPS):
-        for column_type in group_type.structs(_COLUMNS):
-            for meta in column_type.structs(_META_DATA):
+def _groups(footer: _Compact, file_bytes: int) -> Iterator[RowGroup]:
+    """Yield the groups; a column that is said to lie outside the file is not looked for there."""
+    for group in footer.structs(_ROW_GROUPS):
+        values = 0
+        for column in group.structs(_COLUMNS):
+            for meta in column.structs(_META_DATA):
                 told = meta.numbers()
                 size, start = told.get(_COMPRESSED_SIZE, 0), told.get(_DICTIONARY_OFFSET) or told.get(_DATA_OFFSET, 0)
                 if told.get(_NUM_VALUES, 0) < 0 or size < 0 or start < 0 or start + size > file_bytes:
                     raise ValueError("a column lies outside the file")
-                total += told.get(_NUM_VALUES, 0)
-    return total
+                values += told.get(_NUM_VALUES, 0)
+        rows = group.told.get(_NUM_ROWS, 0)
+        if rows < 0:
+            raise ValueError("it tells of a negative number of rows")
+        yield RowGroup(rows, values)
 
 
 @dataclass
 class _Compact:
-    """A reader that stands at the start of a struct."""
+    """A reader that stands at the start of a struct. told: the whole numbers among the fields that it has passed."""
 
     data: bytes
     at: int = 0
     depth: int = 0
+    told: dict[int, int] = field(default_factory=dict)
 
     def structs(self, wanted: int) -> Iterator[_Compact]:
         """Step through this struct's fields and stop at each struct in the wanted one, a struct or a list of them.
@@ -82,7 +98,7 @@ class _Compact:
         """
         for number, kind in self._fields():
             if number != wanted or kind not in (_STRUCT, _LIST):
-                self._skip(kind, self.depth)
+                self._pass(number, kind)
                 continue
             count = 1
             if kind == _LIST:
@@ -96,13 +112,15 @@ class _Compact:
 
     def numbers(self) -> dict[int, int]:
         """Step through this struct's fields and return its whole numbers."""
-        found: dict[int, int] = {}
         for number, kind in self._fields():
-            if kind in (_I16, _I32, _I64):
-                found[number] = self._number()
-            else:
-                self._skip(kind, self.depth)
-        return found
+            self._pass(number, kind)
+        return self.told
+
+    def _pass(self, number: int, kind: int) -> None:
+        if kind in (_I16, _I32, _I64):
+            self.told[number] = self._number()
+        else:
+            self._skip(kind, self.depth)
 
     def _fields(self) -> Iterator[tuple[int, int]]:
         number = 0

@@ -7,6 +7,9 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.trace.trace import Trace
 
+_HELD = ("request_id", "slot")
+_NOBODY = pl.DataFrame(schema={"request_id": pl.String, "held": pl.Int32})
+
 
 def queue_order(source: Trace) -> pl.DataFrame:
     """Finished requests in the order they were queued.
@@ -15,7 +18,8 @@ def queue_order(source: Trace) -> pl.DataFrame:
     the lower slot (a request that its first token ended held it in no row: its own column tells it, if anything).
     Raises TraceError when there is none.
     """
-    slots = source.table("rows").group_by("request_id").agg(held=pl.col("slot").min())
+    parts = [rows.group_by("request_id").agg(held=pl.col("slot").min()) for rows in source.stretches("rows", *_HELD)]
+    slots = pl.concat([_NOBODY, *parts]).group_by("request_id").agg(pl.col("held").min())
     requests = source.table("requests").filter(pl.col("finished_ns").is_not_null())
     if requests.is_empty():
         raise TraceError(f"{source.path}: holds no finished request; record until at least one is served")

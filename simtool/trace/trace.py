@@ -3,36 +3,77 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.placement import Placement, placement_from_dict
-from simtool.trace.folder import TraceFolder, file_hash, replace_files, table_files, write_table
-from simtool.trace.frames import conform, empty_frame, find_table, read_frame, sort_frame
+from simtool.trace.folder import TraceFolder, replace_files, write_table
+from simtool.trace.frames import conform, find_table, sort_frame
 from simtool.trace.manifest import Manifest, read_manifest, write_manifest
 from simtool.trace.schema import TABLES
+from simtool.trace.table_file import TableFile, TableSource, stretches_of
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Trace:
-    """An opened trace: where it lies, what it is, and its tables, each read once."""
+    """An opened trace: where it lies, what it is, and its tables, each read once where it is asked for whole.
+
+    Rows always come in the order of their table's key. Every reader raises TraceError on an unknown name, an unreadable
+    file or a wrong column.
+    """
 
     path: Path
     manifest: Manifest
     _frames: dict[str, pl.DataFrame] = field(default_factory=dict, repr=False, compare=False)
+    _sources: dict[str, TableSource] = field(default_factory=dict, repr=False, compare=False)
+    _made: dict[str, object] = field(default_factory=dict, repr=False, compare=False)
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a table in the exact schema, sorted by its key; without rows when the trace holds none.
-
-        Raises TraceError on an unknown name, an unreadable file or a wrong column.
-        """
+        """Return a table in the exact schema; without rows when the trace holds none."""
         if name not in self._frames:
-            self._frames[name] = self._read(name)
+            self._frames[name] = self._source(name).whole()
         return self._frames[name]
+
+    def columns(self, table: str, *names: str) -> pl.DataFrame:
+        """Return some columns of a table, all rows; they are not kept."""
+        return self._frames[table].select(names) if table in self._frames else self._source(table).columns(names)
+
+    def stretches(self, table: str, *names: str) -> Iterator[pl.DataFrame]:
+        """Yield some thousand rows of a table after another: those columns, or all where none is named.
+
+        Rows of one step, or of one request in the tables that it leads, are never parted.
+        """
+        wanted = names or None
+        if table in self._frames:
+            return stretches_of(find_table(table), self._frames[table], wanted)
+        return self._source(table).stretches(wanted)
+
+    def of_steps(self, table: str, steps: Sequence[int]) -> pl.DataFrame:
+        """Return the rows of some steps, of a table that has steps."""
+        if table in self._frames:
+            return self._frames[table].filter(pl.col("step").is_in(steps))
+        return self._source(table).of_steps(steps)
+
+    def once(self, what: str, make: Callable[[Trace], _T]) -> _T:
+        """Return what `make` makes of the trace; made once for each name, and kept while the trace is."""
+        if what not in self._made:
+            self._made[what] = make(self)
+        return cast("_T", self._made[what])
+
+    def height(self, table: str) -> int:
+        """Return how many rows a table has."""
+        return self._frames[table].height if table in self._frames else self._source(table).height
+
+    def file_of(self, table: str) -> Path | None:
+        """Return the one file that holds a table as a trace keeps it; None where there is none such."""
+        return None if table in self._frames else self._source(table).only_file()
 
     @property
     def placement(self) -> Placement:
@@ -41,17 +82,10 @@ class Trace:
             raise TraceError(f"{self.path}: {self.manifest.origin} by {self.manifest.engine}, so it has no placement")
         return placement_from_dict(self.manifest.placement, source=str(self.path))
 
-    def _read(self, name: str) -> pl.DataFrame:
-        table = find_table(name)
-        files = table_files(self.path, name)
-        facts = (self.manifest.tables or {}).get(name)
-        if not files:
-            return empty_frame(table)
-        if facts is not None and file_hash(files[0]) != facts.sha256:  # its reader may do anything at a changed byte
-            raise TraceError(
-                f"{files[0]}: is not the file that the manifest tells of ({facts.rows:,} rows); give the whole trace"
-            )
-        return sort_frame(table, pl.concat([read_frame(table, file) for file in files]))
+    def _source(self, name: str) -> TableSource:
+        if name not in self._sources:
+            self._sources[name] = TableFile(find_table(name), self.path, (self.manifest.tables or {}).get(name))
+        return self._sources[name]
 
 
 def open_trace(path: Path | str) -> Trace:

@@ -17,13 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import polars as pl
-
 from simtool.errors import Terminated, TraceError
-from simtool.trace.folder import TraceFolder, drop_parts, table_files, write_part, write_table
-from simtool.trace.frames import find_table, make_frame, read_frame, sort_frame
+from simtool.trace.folder import TraceFolder, drop_parts, write_part, write_table
+from simtool.trace.frames import find_table, make_frame
 from simtool.trace.manifest import Manifest, write_manifest
 from simtool.trace.schema import TABLES
+from simtool.trace.table_file import TableFile
 
 
 class TraceWriter:
@@ -76,9 +75,9 @@ class TraceWriter:
         self.flush()
         path, tables = self._folder.path, {}
         for table in TABLES.values():
-            frames = [read_frame(table, part) for part in table_files(path, table.name)]
-            if frames:
-                tables[table.name] = write_table(path, table.name, sort_frame(table, pl.concat(frames)))
+            stored = TableFile(table, path, None)
+            if stored.files:
+                tables[table.name] = write_table(path, table.name, stored.whole())
         self.manifest = dataclasses.replace(self.manifest, **manifest_updates, complete=True, tables=tables)
         write_manifest(path, self.manifest)
         drop_parts(path)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
-from simtool.analysis.metrics import decode_steps, executors_of, full_occupancy
+from simtool.analysis.critical_path.totals import executors_of
+from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.replay.caveats import Caveats
 from simtool.replay.replay import replay
 from simtool.study.runner import Setting, caveats_of, run_cells

@@ -194,7 +194,7 @@ def _unequal_outputs(traces: Sequence[Trace]) -> list[str]:
     greedy = [trace for trace in traces if trace.manifest.sampling.get("temperature") in (0, 0.0)]
     if not greedy:
         return []
-    first, *others = [trace.table("requests").select("request_id", "prompt_ids", "output_ids") for trace in greedy]
+    first, *others = [trace.columns("requests", "request_id", "prompt_ids", "output_ids") for trace in greedy]
     for trace, requests in zip(greedy[1:], others, strict=True):
         both = first.join(requests, on=["request_id", "prompt_ids"], nulls_equal=True, suffix="_other")
         both = both.filter(pl.col("output_ids").is_not_null() & pl.col("output_ids_other").is_not_null())

@@ -10,7 +10,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from simtool.analysis.comparison.headline import Metric
-from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.analysis.metrics import decode_steps_of, emitted_by_step, full_occupancy
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
@@ -56,14 +56,17 @@ class Run:
 
 def run_of(trace: Trace) -> Run:
     """Return a trace's run."""
-    steps, rows = trace.table("steps"), trace.table("rows")
-    full = full_occupancy(decode_steps(steps, rows))
+    return trace.once("run", _run_of)
+
+
+def _run_of(trace: Trace) -> Run:
+    full = full_occupancy(decode_steps_of(trace))
     return Run(
         name=str(trace.path),
         tokens=full["tokens"].to_numpy(),
         duration_ns=full["duration_ns"].to_numpy(),
         workload=_workload(trace),
-        whole=_whole(trace, steps, rows) if full.height else None,
+        whole=_whole(trace) if full.height else None,
         cycles=cycles_of(trace, full),
     )
 
@@ -75,7 +78,7 @@ def cycles_of(trace: Trace, full: pl.DataFrame) -> float | None:
     """
     if full.is_empty():
         return None
-    return distinct_prompts(trace.table("requests")) / int(full["batch"].to_numpy()[0])
+    return distinct_prompts(trace.columns("requests", "prompt_ids")) / int(full["batch"].to_numpy()[0])
 
 
 def distinct_prompts(requests: pl.DataFrame) -> int:
@@ -101,12 +104,12 @@ def metric_value(run: Run, metric: Metric) -> float:
     return float(tokens.sum() * NS_PER_S / duration_ns.sum())
 
 
-def _whole(trace: Trace, steps: pl.DataFrame, rows: pl.DataFrame) -> Whole:
+def _whole(trace: Trace) -> Whole:
     """A prefill emits the first token of each request in its batch; a decode step what its rows say."""
-    emitted = rows.group_by("step").agg(pl.col("emitted").sum().cast(pl.Int64))
-    ordered = steps.join(emitted, on="step", how="left").sort("start_ns", "step")
+    steps = trace.table("steps")
+    ordered = steps.join(emitted_by_step(trace), on="step", how="left").sort("start_ns", "step")
     first = pl.when(pl.col("kind") == "prefill").then(pl.col("batch").cast(pl.Int64)).otherwise(0)
-    tokens = ordered.select(pl.col("emitted").fill_null(first))["emitted"].to_numpy()
+    tokens = ordered.select(pl.col("tokens").fill_null(first))["tokens"].to_numpy()
     starts, ends = ordered["start_ns"].to_numpy(), ordered["end_ns"].to_numpy()
     batch = int(steps.filter(pl.col("kind") == "decode")["batch"].to_numpy().max())
     return Whole(
@@ -116,18 +119,20 @@ def _whole(trace: Trace, steps: pl.DataFrame, rows: pl.DataFrame) -> Whole:
         filled=batch >= trace.manifest.concurrency,
         start_ns=int(starts[0]),
         end_ns=int(ends.max()),
-        content=_content(steps, rows),
+        content=_content(trace),
     )
 
 
-def _content(steps: pl.DataFrame, rows: pl.DataFrame) -> str:
-    told = steps.write_csv() + rows.select(_ROWS).write_csv()
-    return hashlib.sha256(told.encode()).hexdigest()
+def _content(trace: Trace) -> str:
+    told = hashlib.sha256(trace.table("steps").write_csv().encode())
+    for rows in trace.stretches("rows", *_ROWS):
+        told.update(rows.write_csv(include_header=False).encode())
+    return told.hexdigest()
 
 
 def _workload(trace: Trace) -> str | None:
     manifest = trace.manifest
     if manifest.sampling.get("temperature") not in (0, 0.0):
         return None
-    asked = trace.table("requests").select("request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
+    asked = trace.columns("requests", "request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
     return hashlib.sha256(f"{manifest.models.get('target')} {asked}".encode()).hexdigest()

@@ -36,14 +36,17 @@ class CriticalPath:
     ops: pl.DataFrame
 
 
-def critical_path(steps: pl.DataFrame, events: pl.DataFrame, executors: Mapping[str, str]) -> CriticalPath:
+def critical_path(
+    steps: pl.DataFrame, events: pl.DataFrame, executors: Mapping[str, str], busy: BusyTime | None = None
+) -> CriticalPath:
     """Find the path of every step from a trace's tables.
 
     executors: lane -> what runs it in order (manifest.details["executors"]); lanes not named run by themselves.
+    busy: when the device ran, where that is known already; None: as the events say.
     """
     steps = steps.sort("step")
     pieces = make_pieces(steps, events)
-    busy = device_busy(events)
+    busy = device_busy(events) if busy is None else busy
     blocks = [
         _of_block(block, steps["step"].slice(block.first_step, len(block.starts_ns)), executors, busy)
         for block in pieces.blocks()
@@ -57,12 +60,24 @@ def mean_by_op(path: CriticalPath) -> pl.DataFrame:
 
     An op that some steps lack counts 0 there, except for slack, which is the mean over the steps that ran it.
     """
-    steps = max(path.segments["step"].n_unique(), 1)
-    sums = [
-        (pl.col(name).sum() / steps).alias(name) for name in ("duration_ns", "on_path_ns", "exposed_ns", "hidden_ns")
-    ]
-    grouped = path.ops.group_by("op", "lane").agg(*sums, pl.col("slack_ns").mean())
-    return grouped.sort("on_path_ns", "op", descending=[True, False])
+    return means_of_ops(sum_by_op(path), path.segments["step"].n_unique())
+
+
+_SUMMED = ("duration_ns", "on_path_ns", "exposed_ns", "hidden_ns")
+
+
+def sum_by_op(path: CriticalPath) -> pl.DataFrame:
+    """Sum over steps: op, lane, the `ops` columns in ns, and slacks, the number of steps that have a slack."""
+    slack = pl.col("slack_ns")
+    return path.ops.group_by("op", "lane").agg(pl.col(*_SUMMED).sum(), slack.sum(), slacks=slack.count())
+
+
+def means_of_ops(sums: pl.DataFrame, steps: int) -> pl.DataFrame:
+    """Average sums as of `sum_by_op`, several an op where they come from several stretches of so many steps."""
+    grouped = sums.group_by("op", "lane").agg(pl.col(*_SUMMED, "slack_ns", "slacks").sum())
+    slack = pl.when(pl.col("slacks") > 0).then(pl.col("slack_ns") / pl.col("slacks")).alias("slack_ns")
+    means = [(pl.col(name) / max(steps, 1)).alias(name) for name in _SUMMED]
+    return grouped.select("op", "lane", *means, slack).sort("on_path_ns", "op", descending=[True, False])
 
 
 def _of_block(

@@ -91,15 +91,16 @@ class Replays:
 
     def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""
-        from simtool.replay.replay import replay
+        from simtool.replay.replay import replay, replay_and_tell
 
-        replayed = replay(served, self.costs, scenario, simulator=self.simulator)
-        details = {**replayed.manifest.details, "command": command_line()}
-        replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
         if outputs is None:
+            replayed = replay(served, self.costs, scenario, simulator=self.simulator)
             return replace(line_of(replayed.trace(served.path)), caveats=replayed.caveats)
-        path = outputs.path(scenario.placement, scenario.seed)
-        return replace(line_of(replayed.save(path, force=outputs.force)), caveats=replayed.caveats)
+        path, command = outputs.path(scenario.placement, scenario.seed), command_line()
+        trace, caveats = replay_and_tell(
+            path, served, self.costs, scenario, force=outputs.force, simulator=self.simulator, command=command
+        )
+        return replace(line_of(trace), caveats=caveats)
 
 
 def report(

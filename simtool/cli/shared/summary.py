@@ -65,8 +65,9 @@ def line_of(trace: Trace) -> TraceLine:
 
 def arrived_over_time(trace: Trace) -> bool:
     """Return whether some request came after the first step began: a closed loop queues them all before it."""
-    arrivals, starts = trace.table("requests")["arrival_ns"].to_list(), trace.table("steps")["start_ns"].to_list()
-    return bool(arrivals and starts) and max(arrivals) > min(starts)
+    last = trace.columns("requests", "arrival_ns")["arrival_ns"].max()
+    first = trace.columns("steps", "start_ns")["start_ns"].min()
+    return isinstance(last, int) and isinstance(first, int) and last > first
 
 
 def print_lines(lines: Sequence[TraceLine], differences: Verdict | None = None, *, json: bool) -> None:

@@ -25,10 +25,14 @@ _BLUE, _ORANGE, _GREEN = ORIGIN_COLOURS["live"], ORIGIN_COLOURS["modeled"], ORIG
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What one run says. autocorrelation: of a request's expected accepted drafts from block to block."""
+    """What one run says. left_out: blocks beyond those that were judged.
+
+    autocorrelation: of a request's expected accepted drafts from block to block.
+    """
 
     label: str
     blocks: int
+    left_out: int
     positions: tuple[PositionQuality, ...]
     bins: tuple[ReliabilityBin, ...]
     autocorrelation: float | None
@@ -46,6 +50,7 @@ def acceptance(arms: Sequence[Arm]) -> Acceptance | None:
             best = Acceptance(
                 label=arm.label,
                 blocks=len(blocks.match_run),
+                left_out=blocks.left_out,
                 positions=tuple(quality),
                 bins=tuple(bins),
                 autocorrelation=autocorrelation(blocks),

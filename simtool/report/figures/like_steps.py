@@ -49,4 +49,4 @@ def _usual(trace: Trace) -> pl.DataFrame:
         return full
     prunes = 2 * int(full["pruned"].sum()) >= full.height
     usual = full.filter(pl.col("pruned") == prunes)
-    return usual.join(trace.table("events").select("step").unique(), on="step", how="semi", maintain_order="left")
+    return usual.join(trace.columns("events", "step").unique(), on="step", how="semi", maintain_order="left")

@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 import polars as pl
 
 from simtool.analysis.comparison.arms import Arm
-from simtool.analysis.critical_path.critical_path import CriticalPath, Part, critical_path
+from simtool.analysis.critical_path.critical_path import Part
 from simtool.analysis.critical_path.spans import typical_steps
-from simtool.analysis.metrics import executors_of
+from simtool.analysis.critical_path.totals import typical_totals
 from simtool.report.figures.style import FAINT, WORK_COLOURS, dress, work_kind
 from simtool.units import NS_PER_MS
 
@@ -47,10 +47,9 @@ def path_stack(arm: Arm) -> PathStack | None:
     parts = []
     for trace in arm.traces:
         full = typical_steps(trace)
-        if trace.table("events").is_empty() or full.is_empty():
+        if not trace.height("events") or full.is_empty():
             return None
-        path = critical_path(full, trace.table("events"), executors_of(trace))
-        parts.append((_by_kind(path), full.height))
+        parts.append((_by_kind(typical_totals(trace).parts), full.height))
     steps_in_all = sum(count for _, count in parts)
     totals = pl.concat([frame for frame, _ in parts]).group_by("kind", "exposed").agg(pl.col("ns").sum())
     order = [*WORK_COLOURS, LATENCY]
@@ -97,12 +96,11 @@ def _row(stack: PathStack) -> str:
     return f"{stack.label}<br>{stack.step_ms:.3g} ms, {stack.exposed_ms:.3g} idle"
 
 
-def _by_kind(path: CriticalPath) -> pl.DataFrame:
-    """Columns kind, exposed, ns: a segment counts apart for its exposed and its covered time."""
+def _by_kind(parts: pl.DataFrame) -> pl.DataFrame:
+    """Columns kind, exposed, ns: a part counts apart for its exposed and its covered time."""
     latency = pl.col("part").is_in([Part.LAUNCH.value, Part.WAKE.value, Part.GAP.value])
     kind = pl.when(latency).then(pl.lit(LATENCY)).otherwise(pl.col("op").map_elements(work_kind, pl.String))
-    length = pl.col("end_ns") - pl.col("start_ns")
-    named = path.segments.select(kind.alias("kind"), length.alias("length_ns"), "exposed_ns")
+    named = parts.select(kind.alias("kind"), pl.col("ns").alias("length_ns"), "exposed_ns")
     idle = named.select("kind", pl.lit(True).alias("exposed"), pl.col("exposed_ns").alias("ns"))
     covered = named.select(
         "kind", pl.lit(False).alias("exposed"), (pl.col("length_ns") - pl.col("exposed_ns")).alias("ns")

@@ -12,7 +12,7 @@ from plotly.subplots import make_subplots
 from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.critical_path.critical_path import Part, critical_path
 from simtool.analysis.critical_path.spans import typical_steps
-from simtool.analysis.metrics import executors_of
+from simtool.analysis.critical_path.totals import executors_of
 from simtool.report.figures.style import FAINT, INK, WORK_COLOURS, dress, work_kind
 from simtool.step.ops import Lane
 from simtool.units import NS_PER_MS, format_ns
@@ -63,7 +63,7 @@ def step_timeline(arm: Arm, step: int) -> StepTimeline | None:
     """Lay out the events of one step of an arm's first run; None when it has none."""
     trace = arm.traces[0]
     span = typical_steps(trace).filter(pl.col("step") == step)
-    events = trace.table("events").filter(pl.col("step") == step)
+    events = trace.of_steps("events", [step])
     if span.is_empty() or events.is_empty():
         return None
     start_ns, end_ns = span.select("start_ns", "end_ns").row(0)

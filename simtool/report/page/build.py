@@ -150,7 +150,8 @@ def _acceptance(info: Acceptance | None) -> list[Section]:
         if info.autocorrelation is None
         else (f" A request's expected acceptance correlates {info.autocorrelation:.2f} from one step to the next.")
     )
-    source = f"From {info.label}, {info.blocks} drafted blocks."
+    first = "the first " if info.left_out else ""
+    source = f"From {info.label}, {first}{info.blocks} drafted blocks."
     return [
         Section(
             "How far drafts are accepted",

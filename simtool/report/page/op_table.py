@@ -5,9 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from simtool.analysis.comparison.arms import Arm
-from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
 from simtool.analysis.critical_path.spans import typical_steps
-from simtool.analysis.metrics import executors_of
+from simtool.analysis.critical_path.totals import typical_totals
 from simtool.report.page.page import PageTable
 from simtool.units import format_ns
 
@@ -19,10 +18,9 @@ _MAX_OPS = 40
 def op_table(arm: Arm) -> PageTable | None:
     """Return the ops of the arm's first run, the longest on the path first; None without events."""
     trace = arm.traces[0]
-    steps, events = typical_steps(trace), trace.table("events")
-    if steps.is_empty() or events.is_empty():
+    if typical_steps(trace).is_empty() or not trace.height("events"):
         return None
-    means = mean_by_op(critical_path(steps, events, executors_of(trace))).filter(pl.col("op") != "").head(_MAX_OPS)
+    means = typical_totals(trace).ops.filter(pl.col("op") != "").head(_MAX_OPS)
     rows = [
         (row["op"], row["lane"], *("-" if row[name] is None else format_ns(row[name]) for name in _COLUMNS))
         for row in means.iter_rows(named=True)

@@ -36,12 +36,13 @@ def check_trace(trace: Trace) -> list[Finding]:
 
     A table that cannot be read is an error among the findings, and the checks that need it are left out.
     """
-    damaged = list(_unreadable(trace))
-    if damaged:
-        return [*damaged, *_manifest(trace)]
     findings = list(_manifest(trace))
-    for check in _CHECKS:
-        findings.extend(check(trace))
+    try:
+        for check in _CHECKS:
+            findings.extend(check(trace))
+    except TraceError as error:
+        damaged = list(_unreadable(trace)) or [Finding(Severity.ERROR, "manifest", str(error))]
+        return [*damaged, *_manifest(trace)]
     return sorted(findings, key=_gravity)
 
 
@@ -85,6 +86,7 @@ def _has_parts(trace: Trace) -> bool:
 def _unreadable(trace: Trace) -> Iterator[Finding]:
     for name in TABLES:
         try:
-            trace.table(name)
+            for _ in trace.stretches(name):
+                pass
         except TraceError as error:
             yield Finding(Severity.ERROR, name, str(error))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import polars as pl
+
+from simtool.trace.table_file import rises
 
 
 class Severity(StrEnum):
@@ -42,20 +44,72 @@ class Rule:
     severity: Severity = Severity.ERROR
 
 
+class Tally:
+    """Findings of a table's rules, gathered stretch by stretch; in the order in which the rules were first held up.
+
+    key: columns that name a row of the table. order: columns that say which row comes first; None: the key.
+    """
+
+    def __init__(self, table: str, key: Sequence[str], order: Sequence[str] | None = None) -> None:
+        self._table, self._key, self._order = table, tuple(key), tuple(order or key)
+        self._found: dict[tuple[str, Severity], _Bad] = {}
+
+    def add(self, rules: Iterable[Rule], frame: pl.DataFrame, key: Sequence[str] | None = None) -> None:
+        """Hold rules up to a frame. key: names rows in another way."""
+        for rule in rules:
+            found = self._found.setdefault((rule.message, rule.severity), _Bad())
+            bad = frame.filter(rule.bad)
+            if bad.height:
+                first = bad.sort(self._order, maintain_order=True).head(1)
+                place = first.select(self._order).row(0)
+                found.count += bad.height
+                if found.place is None or _sooner(place, found.place):
+                    found.place, found.first = place, _example(first, (*(key or self._key), *rule.show))
+
+    def alike(self, key: tuple[str, ...], frame: pl.DataFrame) -> None:
+        """Hold up the rule that no two rows share a key; rows that may do are in one frame."""
+        if rises(frame, key):
+            frame = frame.clear()
+        self.add([Rule(f"two rows with the same {', '.join(key)}", pl.struct(key).is_duplicated())], frame, key)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield what was found."""
+        for (message, severity), bad in self._found.items():
+            if bad.count:
+                yield Finding(severity=severity, table=self._table, message=message, count=bad.count, first=bad.first)
+
+
+@dataclass
+class _Bad:
+    """Rows that break a rule. place: of the first of them, in the table's order; first: the same as text."""
+
+    count: int = 0
+    place: tuple[object, ...] | None = None
+    first: str = ""
+
+
+def _example(bad: pl.DataFrame, show: Sequence[str]) -> str:
+    example = bad.select(list(dict.fromkeys(show))).row(0, named=True)
+    return ", ".join(f"{name} {value}" for name, value in example.items())
+
+
+def _sooner(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Whether a row comes before another; what is not known comes first."""
+    return [(each is not None, each) for each in one] < [(each is not None, each) for each in other]
+
+
 def apply(rules: Iterable[Rule], frame: pl.DataFrame, table: str, key: tuple[str, ...]) -> Iterator[Finding]:
     """Yield a finding for each rule that some row of the frame breaks, in the order of the rules."""
-    for rule in rules:
-        bad = frame.filter(rule.bad)
-        if bad.height:
-            example = bad.select(list(dict.fromkeys((*key, *rule.show)))).row(0, named=True)
-            text = ", ".join(f"{name} {value}" for name, value in example.items())
-            yield Finding(severity=rule.severity, table=table, message=rule.message, count=bad.height, first=text)
+    tally = Tally(table, key)
+    tally.add(rules, frame)
+    return tally.findings()
 
 
 def duplicates(frame: pl.DataFrame, table: str, key: tuple[str, ...]) -> Iterator[Finding]:
     """Yield a finding when two rows share a key."""
-    rule = Rule(f"two rows with the same {', '.join(key)}", pl.struct(key).is_duplicated())
-    yield from apply([rule], frame, table, key)
+    tally = Tally(table, key)
+    tally.alike(key, frame)
+    return tally.findings()
 
 
 def outside(column: str, allowed: Iterable[str]) -> Rule:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.errors import PlacementError, TraceError
-from simtool.trace.checks.finding import Finding, Rule, Severity, apply
+from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, apply
 from simtool.trace.trace import Trace
 
 _KEY = ("step", "slot", "request_id")
@@ -23,20 +23,20 @@ def check_manifest(trace: Trace) -> Iterator[Finding]:
 
 def _sizes(trace: Trace) -> Iterator[Finding]:
     """How many ran at once, how wide their blocks were, in which placement."""
-    manifest, rows = trace.manifest, trace.table("rows")
-    decodes = trace.table("steps").filter(pl.col("kind") == "decode")
+    manifest, decodes = trace.manifest, trace.columns("steps", "step", "kind", "batch", "placement")
+    decodes = decodes.filter(pl.col("kind") == "decode")
     rule = Rule(
         f"more sequences than the manifest's concurrency, {manifest.concurrency}",
         pl.col("batch") > manifest.concurrency,
         ("batch",),
     )
     yield from apply([rule], decodes, "steps", ("step",))
-    slots = rows["slot"].n_unique()
+    slots = trace.columns("rows", "slot")["slot"].n_unique()
     if slots > manifest.concurrency:
         yield Finding(
             Severity.ERROR, "rows", f"{slots} slots, and the manifest's concurrency is {manifest.concurrency}", slots
         )
-    if not rows.is_empty() and manifest.block_width not in (manifest.sl, manifest.sl + 1):
+    if slots and manifest.block_width not in (manifest.sl, manifest.sl + 1):
         message = f"block_width is {manifest.block_width}; a block of SL {manifest.sl} is that wide, or one more"
         yield Finding(Severity.ERROR, "manifest", message)
     name = (manifest.placement or {}).get("name")
@@ -52,11 +52,23 @@ def _age_of_confidence(trace: Trace) -> Iterator[Finding]:
         return  # said by itself
     if not placement.lag_steps:
         return
-    before = pl.col("step").cum_count().over("request_id") - 1
-    view = trace.table("rows").sort("request_id", "step").with_columns(decode_steps_before=before).sort(_KEY)
     rule = Rule(
         f"fresh does not follow from the manifest's lag_steps, {placement.lag_steps}",
         pl.col("fresh") != (pl.col("decode_steps_before") >= placement.lag_steps),
         ("fresh", "decode_steps_before"),
     )
-    yield from apply([rule], view, "rows", _KEY)
+    tally = Tally("rows", _KEY)
+    for view in _with_steps_before(trace):
+        tally.add([rule], view)
+    yield from tally.findings()
+
+
+def _with_steps_before(trace: Trace) -> Iterator[pl.DataFrame]:
+    """Yield the rows with decode_steps_before: how many their request had, a stretch after the other."""
+    before = pl.DataFrame(schema={"request_id": pl.String, "had": pl.UInt32})
+    count = pl.col("step").cum_count().over("request_id") - 1
+    for rows in trace.stretches("rows", *_KEY, "fresh"):
+        ordered = rows.sort("request_id", "step").join(before, on="request_id", how="left", maintain_order="left")
+        yield ordered.with_columns(decode_steps_before=count + pl.col("had").fill_null(0))
+        here = rows.group_by("request_id").agg(had=pl.len())
+        before = pl.concat([before, here]).group_by("request_id").agg(pl.col("had").sum())

@@ -4,79 +4,133 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
-from simtool.trace.checks.finding import Finding, Rule, Severity, apply, bad_probabilities, duplicates, outside
+from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, bad_probabilities, outside
+from simtool.trace.parquet_size import MOST_VALUES
+from simtool.trace.places import Ints, Places, places_of
 from simtool.trace.trace import Trace
 
 _KEY = ("request_id", "anchor_position")
+#: How grave it is when a source's outcome and a row disagree.
+_SOURCES = {"visited": Severity.ERROR, "filled": Severity.WARNING}
+
+
+_FIRST, _COUNT = pl.col("prompt_tokens"), pl.col("output_tokens")
+
+#: An anchor is a token that its request emitted.
+_LINKS = (
+    Rule("its request is not in requests", _FIRST.is_null()),
+    Rule(
+        "the anchor lies in the prompt or past the output",
+        ~pl.col("anchor_position").is_between(_FIRST, _FIRST + _COUNT - 1),
+        ("prompt_tokens", "output_tokens"),
+    ),
+)
 
 
 def check_outcomes(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `outcomes`. With temperature > 0 an outcome is one draw, so agreement is not asked."""
-    outcomes, sl = trace.table("outcomes"), trace.manifest.sl
+    sl = trace.manifest.sl
     rules = [
         outside("source", ("visited", "filled")),
         Rule("match_run is outside 0..SL", ~pl.col("match_run").is_between(0, sl), ("match_run",)),
         *bad_probabilities("confidence", sl),
         *bad_probabilities("draft_prob", sl),
     ]
-    yield from duplicates(outcomes, "outcomes", (*_KEY, "source"))
-    yield from apply(rules, outcomes, "outcomes", (*_KEY, "source"))
-    if trace.manifest.complete and trace.manifest.origin != "imported":
-        yield from _links(trace)
+    places = _places(trace)
+    if len(places) > MOST_VALUES:
+        message = f"tell of {len(places):,} output tokens, and at most {MOST_VALUES:,} are looked at; cut the trace"
+        yield Finding(Severity.ERROR, "requests", message)
+        return
+    tally, known = Tally("outcomes", (*_KEY, "source")), _KnownRuns(places, sl)
+    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
+    for outcomes in trace.stretches("outcomes"):
+        tally.alike((*_KEY, "source"), outcomes)
+        tally.add(rules, outcomes)
+        if trace.manifest.complete and trace.manifest.origin != "imported":
+            tally.add(_LINKS, outcomes.join(requests, on="request_id", how="left"))
+        known.add(outcomes)
+    yield from tally.findings()
     if not trace.manifest.sampling.get("temperature"):
-        yield from _agreement(trace)
-    yield from _coverage(trace)
+        yield from _agreement(trace, known)
+    yield from known.gaps()
 
 
-def _links(trace: Trace) -> Iterator[Finding]:
-    """An anchor is a token that its request emitted."""
-    requests = trace.table("requests").select("request_id", "prompt_tokens", "output_tokens")
-    view = trace.table("outcomes").join(requests, on="request_id", how="left").sort(*_KEY)
-    first, count = pl.col("prompt_tokens"), pl.col("output_tokens")
-    rules = (
-        Rule("its request is not in requests", first.is_null()),
-        Rule(
-            "the anchor lies in the prompt or past the output",
-            ~pl.col("anchor_position").is_between(first, first + count - 1),
-            ("prompt_tokens", "output_tokens"),
-        ),
-    )
-    yield from apply(rules, view, "outcomes", (*_KEY, "source"))
+def _places(trace: Trace) -> Places:
+    """Every anchor that a decode step could start from: of every output token but the last."""
+    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
+    requests = requests.sort("request_id")
+    prompts, outputs = (requests[name].cast(pl.Int64).to_numpy() for name in ("prompt_tokens", "output_tokens"))
+    return places_of(requests["request_id"], prompts, np.maximum(outputs - 1, 0))
 
 
-def _agreement(trace: Trace) -> Iterator[Finding]:
+class _KnownRuns:
+    """Match runs by source and place; those of anchors that no request has, or that no block can have, lie apart."""
+
+    def __init__(self, places: Places, drafts: int) -> None:
+        self._places, self._most = places, min(drafts, np.iinfo(np.int8).max)
+        self._runs = {source: np.full(len(places), -1, np.int8) for source in _SOURCES}
+        self._apart: list[pl.DataFrame] = []
+
+    def add(self, outcomes: pl.DataFrame) -> None:
+        """Take what is known in a stretch of outcomes."""
+        known = outcomes.select(*_KEY, "match_run", "source").drop_nulls("match_run")
+        place, run = self._place(known), known["match_run"].to_numpy()
+        fits = (place >= 0) & (run >= 0) & (run <= self._most)
+        for source, runs in self._runs.items():
+            mine = fits & (known["source"] == source).to_numpy()
+            runs[place[mine]] = run[mine]
+        if not fits.all():
+            self._apart.append(known.filter(~pl.Series(fits)))
+
+    def beside(self, rows: pl.DataFrame, source: str) -> pl.DataFrame:
+        """Return the rows of which a source knows the match run, with it."""
+        place = self._place(rows)
+        run = np.where(place >= 0, self._runs[source][place], np.int8(-1)) if len(self._places) else place
+        found = rows.with_columns(match_run=pl.Series(run, dtype=pl.Int32)).filter(pl.col("match_run") >= 0)
+        for apart in self._apart:
+            mine = apart.filter(pl.col("source") == source).drop("source")
+            found = pl.concat([found, rows.join(mine, on=list(_KEY), how="inner")])
+        return found
+
+    def gaps(self) -> Iterator[Finding]:
+        """Yield how many anchors nothing is known of, and the first of them."""
+        known = np.zeros(len(self._places), np.bool_)
+        for runs in self._runs.values():
+            known |= runs >= 0
+        for apart in self._apart:
+            place = self._place(apart)
+            known[place[place >= 0]] = True
+        unknown = np.flatnonzero(~known)
+        if len(unknown):
+            message = f"anchors of {len(known)} have no known outcome; a replay must substitute where it needs one"
+            request, anchor = self._places.at(int(unknown[0]))
+            first = f"request_id {self._places.numbers.names[request]}, anchor_position {anchor}"
+            yield Finding(severity=Severity.NOTE, table="outcomes", message=message, count=len(unknown), first=first)
+
+    def _place(self, frame: pl.DataFrame) -> Ints:
+        request = self._places.numbers.of(frame["request_id"])
+        return self._places.of(request, frame["anchor_position"].cast(pl.Int64).to_numpy())
+
+
+def _agreement(trace: Trace, known: _KnownRuns) -> Iterator[Finding]:
     """Accepted is min(prefix_len, match_run), exactly where visited; a filled anchor may differ by rounding.
 
     Where the run could not see the match run, it says nothing: a replay goes by the filled one there.
     """
-    for source, severity in (("visited", Severity.ERROR), ("filled", Severity.WARNING)):
-        known = trace.table("outcomes").filter(pl.col("source") == source).select(*_KEY, "match_run")
-        known = known.drop_nulls("match_run")
-        view = trace.table("rows").join(known, on=list(_KEY), how="inner").sort(*_KEY, "step")
-        rule = Rule(
+    rules = {
+        source: Rule(
             f"accepted is not min(prefix_len, match_run) of its {source} outcome",
             pl.col("accepted") != pl.min_horizontal("prefix_len", "match_run"),
             ("accepted", "prefix_len", "match_run"),
             severity,
         )
-        yield from apply([rule], view, "rows", ("step", *_KEY))
-
-
-def _coverage(trace: Trace) -> Iterator[Finding]:
-    """Anchors a decode step could start from: every output token but the last."""
-    anchors = trace.table("requests").select(
-        "request_id",
-        anchor_position=pl.int_ranges(
-            pl.col("prompt_tokens"), pl.col("prompt_tokens") + (pl.col("output_tokens") - 1).clip(0), dtype=pl.Int32
-        ),
-    )
-    wanted = anchors.filter(pl.col("anchor_position").list.len() > 0).explode("anchor_position")
-    known = trace.table("outcomes").filter(pl.col("match_run").is_not_null())
-    unknown = wanted.join(known, on=list(_KEY), how="anti").sort(_KEY)
-    if unknown.height:
-        message = f"anchors of {wanted.height} have no known outcome; a replay must substitute where it needs one"
-        request_id, anchor = unknown.row(0)
-        first = f"request_id {request_id}, anchor_position {anchor}"
-        yield Finding(severity=Severity.NOTE, table="outcomes", message=message, count=unknown.height, first=first)
+        for source, severity in _SOURCES.items()
+    }
+    tally = Tally("rows", ("step", *_KEY), (*_KEY, "step"))
+    for rows in trace.stretches("rows", "step", *_KEY, "accepted", "prefix_len"):
+        for source, rule in rules.items():
+            tally.add([rule], known.beside(rows, source))
+    yield from tally.findings()

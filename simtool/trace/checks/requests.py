@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, apply, duplicates
-from simtool.trace.checks.stamps import check_stamps
+from simtool.trace.checks.stamps import check_stamps, rows_by_request
 from simtool.trace.trace import Trace
 
 _OUTPUT, _ASKED = pl.col("output_tokens"), pl.col("max_new_tokens")
@@ -46,8 +46,8 @@ _RULES = (
 def check_requests(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `requests`: in each by itself, against its rows, and against the times of the steps."""
     requests = trace.table("requests")
-    emitted = trace.table("rows").group_by("request_id").agg(row_emitted=pl.col("emitted").sum())
-    view = requests.join(emitted, on="request_id", how="left").sort("request_id")
+    served = rows_by_request(trace)
+    view = requests.join(served.select("request_id", "row_emitted"), on="request_id", how="left").sort("request_id")
     yield from duplicates(requests, "requests", ("request_id",))
     yield from apply(_RULES, view, "requests", ("request_id",))
-    yield from check_stamps(trace)
+    yield from check_stamps(trace, served)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from simtool.trace.checks.finding import Finding, Rule, Severity, apply, bad_probabilities, duplicates
+from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, bad_probabilities
 from simtool.trace.manifest import Manifest
 from simtool.trace.trace import Trace
 
@@ -15,17 +15,22 @@ _KEY = ("step", "slot", "request_id")
 
 def check_rows(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `rows`."""
-    rows = trace.table("rows")
-    yield from duplicates(rows, "rows", ("step", "slot"))
-    yield from duplicates(rows, "rows", ("step", "request_id"))
-    yield from apply(_count_rules(trace.manifest.sl), rows, "rows", _KEY)
-    if not _splits_on_device(trace):  # there a share goes by this step's confidence, which everyone has
-        stale = ~pl.col("fresh") & (pl.col("prefix_len") < trace.manifest.sl)
-        yield from apply([Rule("without fresh confidence, yet pruned", stale, ("prefix_len",))], rows, "rows", _KEY)
-    yield from apply(_ANCHOR_RULES, _with_next(rows), "rows", _KEY)
-    links = _with_links(trace, rows)
-    yield from apply(_LINK_RULES, links, "rows", _KEY)
-    yield from apply([_without_request(trace.manifest)], links, "rows", _KEY)
+    tally, last = Tally("rows", _KEY), None
+    kinds = trace.columns("steps", "step", "kind")
+    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
+    for rows in trace.stretches("rows"):
+        tally.alike(("step", "slot"), rows)
+        tally.alike(("step", "request_id"), rows)
+        tally.add(_count_rules(trace.manifest.sl), rows)
+        if not _splits_on_device(trace):  # there a share goes by this step's confidence, which everyone has
+            stale = ~pl.col("fresh") & (pl.col("prefix_len") < trace.manifest.sl)
+            tally.add([Rule("without fresh confidence, yet pruned", stale, ("prefix_len",))], rows)
+        followed, last = _with_next(rows, last)
+        tally.add(_ANCHOR_RULES, followed)
+        links = rows.join(kinds, on="step", how="left").join(requests, on="request_id", how="left")
+        tally.add(_LINK_RULES, links)
+        tally.add([_without_request(trace.manifest)], links)
+    yield from tally.findings()
 
 
 def _without_request(manifest: Manifest) -> Rule:
@@ -81,12 +86,16 @@ _LINK_RULES = (
 )
 
 
-def _with_next(rows: pl.DataFrame) -> pl.DataFrame:
-    ordered = rows.sort("request_id", "step")
-    return ordered.with_columns(next_anchor=pl.col("anchor_position").shift(-1).over("request_id")).sort(_KEY)
+_ANCHOR = (*_KEY, "anchor_position", "emitted", "accepted")
 
 
-def _with_links(trace: Trace, rows: pl.DataFrame) -> pl.DataFrame:
-    kinds = trace.table("steps").select("step", "kind")
-    requests = trace.table("requests").select("request_id", "prompt_tokens", "output_tokens")
-    return rows.join(kinds, on="step", how="left").join(requests, on="request_id", how="left").sort(_KEY)
+def _with_next(rows: pl.DataFrame, last: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Return rows that are followed by another of their request, with next_anchor, and each request's last row.
+
+    last: the last rows before these.
+    """
+    here = rows.select(_ANCHOR)
+    ordered = (here if last is None else pl.concat([last, here])).sort("request_id", "step")
+    ordered = ordered.with_columns(next_anchor=pl.col("anchor_position").shift(-1).over("request_id"))
+    goes_on = pl.col("next_anchor").is_not_null()
+    return ordered.filter(goes_on), ordered.filter(~goes_on).select(_ANCHOR)

@@ -73,18 +73,35 @@ _CLOSED = Rule(
 )
 
 
-def check_stamps(trace: Trace) -> Iterator[Finding]:
+_SERVED = {"request_id": pl.String, "row_emitted": pl.Int64, "first_row": pl.Int32, "last_row": pl.Int32}
+_ENDS = (pl.col("step").alias("first_row"), pl.col("step").alias("last_row"))
+
+
+def rows_by_request(trace: Trace) -> pl.DataFrame:
+    """Return request_id, row_emitted (tokens), first_row and last_row (steps) of each request that has rows."""
+    sums = pl.DataFrame(schema=_SERVED)
+    for rows in trace.stretches("rows", "request_id", "step", "emitted"):
+        here = rows.select("request_id", pl.col("emitted").cast(pl.Int64).alias("row_emitted"), *_ENDS)
+        of_each = pl.concat([sums, here]).group_by("request_id")
+        sums = of_each.agg(pl.col("row_emitted").sum(), pl.col("first_row").min(), pl.col("last_row").max())
+    return sums
+
+
+def check_stamps(trace: Trace, served: pl.DataFrame) -> Iterator[Finding]:
     """Yield what is wrong with the times of requests, against the steps, the rows, and each other.
+
+    served: as `rows_by_request`.
 
     Another engine may mix prefill with decode and schedule ahead: what these rules find in an import is a warning.
     """
     imported = trace.manifest.origin == "imported"
-    yield from (replace(found, severity=Severity.WARNING) if imported else found for found in _found(trace))
+    yield from (replace(found, severity=Severity.WARNING) if imported else found for found in _found(trace, served))
 
 
-def _found(trace: Trace) -> Iterator[Finding]:
+def _found(trace: Trace, served: pl.DataFrame) -> Iterator[Finding]:
     steps = _with_reads(trace)
-    view = _with_rows(trace, _with_prefills(trace.table("requests"), steps), steps)
+    requests = trace.columns("requests", "request_id", "arrival_ns", "admitted_ns", "first_token_ns", "finished_ns")
+    view = _with_rows(served, _with_prefills(requests, steps), steps)
     view = view.sort("arrival_ns", "admitted_ns", "request_id").with_columns(
         next_arrival_ns=pl.col("arrival_ns").shift(-1),
         earlier_admitted_ns=pl.col("admitted_ns").cum_max().shift(),
@@ -102,9 +119,12 @@ def _with_reads(trace: Trace) -> pl.DataFrame:
 
     That is the end of read_tokens, past its wait; of a step without that op, any of its time.
     """
-    reads = trace.table("events").filter((pl.col("op") == "read_tokens") & (pl.col("lane") == Lane.HOST.value))
-    spans = reads.unique("step", keep="any").select("step", from_ns="wait_end_ns", to_ns="end_ns")
-    steps = trace.table("steps").join(spans, on="step", how="left")
+    names = ("step", "op", "lane", "wait_end_ns", "end_ns")
+    read = (pl.col("op") == "read_tokens") & (pl.col("lane") == Lane.HOST.value)
+    found = [events.filter(read).unique("step", keep="any") for events in trace.stretches("events", *names)]
+    reads = pl.concat(found or [trace.columns("events", *names)])
+    spans = reads.select("step", from_ns="wait_end_ns", to_ns="end_ns")
+    steps = trace.columns("steps", "step", "kind", "start_ns", "end_ns").join(spans, on="step", how="left")
     return steps.with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), to_ns=pl.coalesce("to_ns", "end_ns")).sort(
         "start_ns", "end_ns"
     )
@@ -124,15 +144,12 @@ def _with_prefills(requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     return view.join_asof(begun, left_on="first_token_ns", right_on="at_ns", allow_exact_matches=False).drop("at_ns")
 
 
-def _with_rows(trace: Trace, requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def _with_rows(served: pl.DataFrame, requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Add first_row_ns and decode_before_ns: the start of the step of its first row, and the end of the decode step
     before that; and last_from_ns, last_to_ns: when the tokens of its last row were on the host.
     """
-    spans = (
-        trace.table("rows").group_by("request_id").agg(first_row=pl.col("step").min(), last_row=pl.col("step").max())
-    )
     decodes = steps.filter(pl.col("kind") == "decode")
     first = decodes.select(first_row="step", first_row_ns="start_ns", decode_before_ns=pl.col("end_ns").shift())
     last = decodes.select(last_row="step", last_from_ns="from_ns", last_to_ns="to_ns")
-    view = requests.join(spans, on="request_id", how="left")
+    view = requests.join(served.drop("row_emitted"), on="request_id", how="left")
     return view.join(first, on="first_row", how="left").join(last, on="last_row", how="left")

@@ -30,6 +30,8 @@ _RULES = (
 
 _SAID = (Rule("does not say its batch or rows", pl.col("batch").is_null() | pl.col("validate_rows").is_null()),)
 
+_NO_SUMS = pl.DataFrame(schema={"step": pl.Int32, "row_count": pl.UInt32, "widths": pl.Int32, "has_pruned": pl.Boolean})
+
 #: What holds between steps and their rows; an import may have steps and no rows.
 _WITH_ROWS = (
     Rule(
@@ -53,20 +55,19 @@ _WITH_ROWS = (
 def check_steps(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `steps`."""
     steps = trace.table("steps")
-    sums = (
-        trace.table("rows")
-        .group_by("step")
-        .agg(
+    sums = [
+        rows.group_by("step").agg(
             row_count=pl.len(),
             widths=(pl.col("prefix_len") + 1).sum(),
             has_pruned=(pl.col("prefix_len") < trace.manifest.sl).any(),
         )
-    )
-    view = steps.join(sums, on="step", how="left").sort("step")
+        for rows in trace.stretches("rows", "step", "prefix_len")
+    ]
+    view = steps.join(pl.concat(sums) if sums else _NO_SUMS, on="step", how="left").sort("step")
     filled = view.with_columns(pl.col("row_count", "widths").fill_null(0), pl.col("has_pruned").fill_null(False))
     yield from duplicates(steps, "steps", ("step",))
     yield from apply(_RULES, filled, "steps", ("step",))
     if trace.manifest.origin != "imported":
         yield from apply(_SAID, filled, "steps", ("step",))
-    if trace.manifest.origin != "imported" or not trace.table("rows").is_empty():
+    if trace.manifest.origin != "imported" or sums:
         yield from apply(_WITH_ROWS, filled, "steps", ("step",))

@@ -38,7 +38,7 @@ def _rows(trace: Trace) -> dict[str, int | None]:
     rows: dict[str, int | None] = {}
     for name in TABLES:
         try:
-            rows[name] = trace.table(name).height
+            rows[name] = trace.height(name)
         except TraceError:
             rows[name] = None
     return rows
@@ -89,7 +89,7 @@ def _span(trace: Trace) -> str:
     from simtool.errors import TraceError
 
     try:
-        events = trace.table("events")
+        events = trace.columns("events", "start_ns", "end_ns")
     except TraceError:
         return "-"
     start, end = events["start_ns"].min(), events["end_ns"].max()
