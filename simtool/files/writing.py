@@ -308,4 +308,10 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
+        raise OSError(error.errno, error.strerror or str(error), str(_final(path))) from error
+
+
+def _final(path: Path) -> Path:
+    """Where a file in a temporary folder will stand once the folder has taken its place."""
+    found = [_TEMPORARY.fullmatch(part) for part in path.parts]
+    return Path(*(match["name"] if match else part for part, match in zip(path.parts, found, strict=True)))

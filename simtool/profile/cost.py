@@ -153,6 +153,8 @@ class Cost:
         if not isinstance(table, dict):
             raise ProfileError(f"{source}: is {table!r}; expected a cost (intercept_ns, per_feature_ns, ...)")
         check_keys({"refits": None, **table}, _KEYS, source)
+        if not isinstance(table["residuals_ns"], list):
+            raise ProfileError(f"{source}: residuals_ns is {table['residuals_ns']!r:.80}; expected a list of numbers")
         try:
             cost = cls(
                 _number(table["intercept_ns"]),
@@ -210,6 +212,8 @@ def _refits_to_dict(refits: Sequence[Line]) -> dict[str, object]:
 def _refits_from_dict(table: Mapping[str, Any]) -> tuple[Line, ...]:
     if sorted(table) != ["intercept_ns", "per_feature_ns"]:
         raise ValueError(f"refits have keys {', '.join(sorted(table))}")
+    if not all(isinstance(column, list) for column in (table["intercept_ns"], *table["per_feature_ns"].values())):
+        raise TypeError("refits are lists of numbers")
     slopes = {str(name): [_number(slope) for slope in column] for name, column in table["per_feature_ns"].items()}
     return tuple(
         Line(_number(intercept), {name: column[i] for name, column in slopes.items()})

@@ -51,6 +51,8 @@ _QUALITY = {"n": "x", "mean_ns": 1.0, "p50_ns": 1.0, "p99_ns": 1.0}
         (_pre("intercept_ns", True), "True is no number"),
         (_pre("intercept_ns", "5"), "'5' is no number"),
         (_pre("quality", ""), "is not a cost"),
+        (_pre("residuals_ns", ""), "residuals_ns is ''; expected a list of numbers"),
+        (_pre("refits", {"intercept_ns": "", "per_feature_ns": {}}), "refits are lists of numbers"),
         (_pre("quality", _QUALITY), "quality.n is 'x'; expected a number"),
         (_pre("refits", {"intercept_ns": [], "per_feature_ns": {}, "more": 1}), "refits have keys"),
         (lambda table: table["decode"]["host"]["schedule"].update(more=1), "has keys launches, more, post"),

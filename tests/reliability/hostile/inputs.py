@@ -7,7 +7,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from simtool.cli.main import run
@@ -146,6 +146,7 @@ def _checkpoint(folder: Path, dice: random.Random) -> tuple[list[str], Change]:
         change = spoiling.spoil_bytes(place / "model.safetensors", dice)
     else:
         change = _spoil_header(place / "model.safetensors", dice)
+    change = replace(change, what=f"{role}/{change.what}")
     if dice.random() < 0.15:
         return ["record", "--policy", "static", *_MODELS, "--prompt-ids", "prompts.jsonl", "--out", "out"], change
     manifest = folder / "live" / "manifest.json"  # as if it had been recorded with this checkpoint

@@ -38,6 +38,8 @@ _OTHER_RUN = {
 }
 _ANY_TEXT = ("pid", "tid", "name", "cat", "id")
 _NULLS = ("column left out", "column of nulls", "one null")
+#: Keys of a checkpoint's settings that are read of the target alone.
+_ONLY_OF_A_TARGET = ("eos_token_id", "tie_word_embeddings")
 _SOURCES = Path(__file__).parents[3] / "simtool"
 
 
@@ -62,7 +64,9 @@ def why_accepted(drawn: Drawn, said: str) -> str | None:
 def _of_json(drawn: Drawn) -> str | None:
     change, foreign = drawn.change, drawn.kind in _FOREIGN
     place = ".".join(map(str, change.place))
-    if foreign and change.place and not _is_read(str(change.place[-1])):
+    keys = [key for key in change.place if isinstance(key, str)]
+    of_target = change.what.startswith("draft/") and keys and keys[-1] in _ONLY_OF_A_TARGET
+    if of_target or (foreign and keys and not _is_read(keys[-1])):
         return "a key of other programs, which is not read"
     if change.how == "added":
         return "a place for whatever the writer likes" if _FREE.fullmatch(place) else None
@@ -92,7 +96,7 @@ def _another_run(table: str, how: str, column: str) -> str | None:
 def _is_read(key: str) -> bool:
     """Whether the sources name this key anywhere."""
     quoted = f'"{key}"'
-    return key.isdigit() or any(quoted in file.read_text() for file in _SOURCES.rglob("*.py"))
+    return any(quoted in file.read_text() for file in _SOURCES.rglob("*.py"))
 
 
 #: What takes a name, of a file that is not there yet too.
