@@ -118,6 +118,8 @@ def test_a_browser_draws_every_figure_without_a_console_error(html, page, tmp_pa
     (low, high) = re.findall('data-zoomed="decide and build: ([^,]+),([^"]+)"', result.stdout)[0]
     (timeline,) = [section.figure for section in page.sections if section.title == "One step, lane by lane"]
     assert [float(low), float(high)] == timeline.layout.updatemenus[0].buttons[1].args[0]["xaxis.range"]
+    whole = timeline.layout.updatemenus[0].buttons[0].args[0]["xaxis.range"]
+    assert float(high) < whole[1] * 0.8  # the confidence that lag keeps at the end is no decision of this step
     assert 'data-sticks-out="0"' in result.stdout  # of a narrow window
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -113,7 +114,7 @@ def draw_timelines(timelines: Sequence[StepTimeline]) -> go.Figure:
 def _zoom(timelines: Sequence[StepTimeline]) -> dict[str, object]:
     """Buttons: the whole step, or where any of them decides and builds the batch to verify."""
     whole = (0.0, max(each.length_ns for each in timelines) / NS_PER_MS)
-    near = [bar for each in timelines for bar in each.bars if bar.kind in _CLOSE]
+    near = [bar for each in timelines for bar in each.bars if bar.kind in _CLOSE and bar.start_ms < _verified_ms(each)]
     ends = (min(b.start_ms for b in near), max(b.start_ms + b.length_ms for b in near)) if near else whole
     views = {"whole step": whole, "decide and build": ends}
     axes = [f"xaxis{place or ''}" for place in (None, *range(2, len(timelines) + 1))]
@@ -122,6 +123,12 @@ def _zoom(timelines: Sequence[StepTimeline]) -> dict[str, object]:
         for label, view in views.items()
     ]
     return {"type": "buttons", "direction": "right", "buttons": buttons, "x": 1, "xanchor": "right", "y": 1.07}
+
+
+def _verified_ms(timeline: StepTimeline) -> float:
+    """When the device begins to verify: what is kept for a later decision comes after that."""
+    began = (bar.start_ms for bar in timeline.bars if bar.kind == "target and verify" and bar.lane != Lane.HOST.value)
+    return min(began, default=math.inf)
 
 
 def _bars(event: dict[str, object], start_ns: int) -> list[Bar]:
