@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 from simtool.cli.shared import console
@@ -23,20 +22,18 @@ def published(out: Path | None, *, json: bool) -> None:
     if out is not None:
         write_text(out, document(study))
     if json:
+        from simtool.cli.documents.of_replays import PredictionRecord, PublishedDocument
+        from simtool.cli.documents.record import record
+
         told = [
-            {
-                **{key: value for key, value in asdict(each).items() if key != "spread"},
-                "spread": None if each.spread is None else asdict(each.spread),
-                "verdict": each.verdict.value,
-                "sign_holds": each.sign_holds,
-            }
+            record(PredictionRecord, each, verdict=each.verdict, sign_holds=each.sign_holds)
             for each in study.predictions
         ]
-        console.emit_json({"headline": headline(study), "predictions": told})
+        console.emit(PublishedDocument(headline=headline(study), predictions=told))
         return
     console.say(headline(study), style="bold")
     for source in dict.fromkeys(each.source for each in study.predictions):
         rows = [tuple(map(words.plain, words.row(each))) for each in study.of(source)]
         console.show(table(source, words.HEADS, rows, numbers_from=2))
     if out is not None:
-        console.note(f"page written to {out}")
+        console.after(f"page written to {out}")

@@ -72,7 +72,9 @@ def answers(
     found = [answer_traces(group, figures, today, plan, console.note, console.progress) for group in groups]
     written = _write(found, out, page, profiles)
     if json:
-        console.emit_json({"written": [str(path) for path in written]})
+        from simtool.cli.documents.of_studies import AnswersDocument
+
+        console.emit(AnswersDocument(written=[str(path) for path in written]))
     else:
         console.line(f"wrote {', '.join(map(str, written))}")
 

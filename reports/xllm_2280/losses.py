@@ -87,7 +87,7 @@ def _point(region: Region, loss: float, lagged: Sequence[Cell], rivals: Sequence
         loss,
         lost(region.cells_of(BASELINE), lagged, draws=region.refitted),
         rival[0].placement,
-        compare(arm_of(rival), arm_of(lagged), draws=region.refitted),
+        compare(arm_of(rival), arm_of(lagged)),
     )
 
 

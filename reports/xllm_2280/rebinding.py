@@ -52,7 +52,7 @@ def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
             place=place,
             changes=changes,
             step_ns=mean(found, lambda cell: cell.step_ns),
-            gain=compare(base, arm_of(found, f"{placement.name}, rebinding {place}"), draws=setting.refitted),
+            gain=compare(base, arm_of(found, f"{placement.name}, rebinding {place}")),
         )
         for (placement, place, changes), found in zip(plans, cells, strict=True)
     ]

@@ -72,9 +72,9 @@ def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[l
         profile=setting.profile.name,
         concurrency=setting.concurrency,
         winner=first[0].placement,
-        gain=compare(arm_of(fresh), arm_of(first), draws=setting.refitted),
+        gain=compare(arm_of(fresh), arm_of(first)),
         runner_up=second[0].placement,
-        lead=compare(arm_of(second), arm_of(first), draws=setting.refitted),
+        lead=compare(arm_of(second), arm_of(first)),
         lagged=lagged[0].placement,
         affordable=mean_interval(
             [_affordable(i, fresh, lagged, rivals) for i in range(len(fresh))], draws=setting.refitted

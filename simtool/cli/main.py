@@ -48,8 +48,8 @@ def _simtool(
 ) -> None:
     """Where in the decode step should the verify-length decision sit, and what does that placement really buy?
 
-    record a live run, calibrate its costs, replay it under any placement, compare, report. Exit status: 0 ok,
-    1 a finding or a failed check, 2 bad use.
+    record a live run, calibrate its costs, replay it under any placement, compare, report. Exit status: 0 done or
+    answered, 1 a finding or no answer to act on, 2 bad use.
     """
     if version:
         typer.echo(f"simtool {__version__}")

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Listed:
-    """A command: "module:function", and its line in `simtool --help`, which 62 characters fit into."""
+    """A command: "module:function", and its line in `simtool --help`, which 62 characters fit into.
+
+    finding: when it exits 1; empty: never.
+    """
 
     target: str
     help: str
+    finding: str = ""
 
 
 #: Command name -> where it is and what it does, in the order of `simtool --help`. A command's module imports heavy
@@ -33,28 +37,57 @@ class Listed:
 COMMANDS = {
     "record": Listed("simtool.cli.commands.traces.record:record", "Run the models live and write a trace"),
     "import": Listed(
-        "simtool.cli.commands.traces.import_:import_", "Turn a profiler's output or a request trace into a trace"
+        "simtool.cli.commands.traces.import_:import_",
+        "Turn a profiler's output or a request trace into a trace",
+        "some of the input was broken, and left out",
     ),
-    "inspect": Listed("simtool.cli.commands.traces.inspect:inspect", "Show what a trace holds and check it"),
+    "inspect": Listed(
+        "simtool.cli.commands.traces.inspect:inspect",
+        "Show what a trace holds and check it",
+        "a trace contradicts itself: an error or a warning, not a note",
+    ),
     "fill": Listed(
-        "simtool.cli.commands.traces.fill:fill", "Add the drafter's outcome at every position of a recording"
+        "simtool.cli.commands.traces.fill:fill",
+        "Add the drafter's outcome at every position of a recording",
+        "outcomes seen live differ from those computed again",
+    ),
+    "advise": Listed(
+        "simtool.cli.commands.replays.advise:advise",
+        "Say which placement to turn on, and what it gains",
+        "it cannot be told, or the machine was too busy to trust",
     ),
     "synth": Listed("simtool.cli.commands.traces.synth:synth", "Draw a trace from a stated acceptance and confidence"),
-    "advise": Listed("simtool.cli.commands.replays.advise:advise", "Say which placement to turn on, and what it gains"),
     "validate": Listed(
-        "simtool.cli.commands.replays.validate:validate", "Compare the replay's predictions with live measurements"
+        "simtool.cli.commands.replays.validate:validate",
+        "Compare the replay's predictions with live measurements",
+        "a live run differs from its replay, and rounding does not explain it",
     ),
     "compare": Listed(
-        "simtool.cli.commands.replays.compare:compare", "Compare traces: which is faster, by how much, how sure"
+        "simtool.cli.commands.replays.compare:compare",
+        "Compare traces: which is faster, by how much, how sure",
+        "nothing can be told, the machine was too busy, or the traces are not alike enough",
     ),
     "power": Listed("simtool.cli.commands.replays.power:power", "Say how many repetitions would tell a difference"),
     "calibrate": Listed(
         "simtool.cli.commands.replays.calibrate:calibrate", "Fit what every op costs and write a profile"
     ),
     "profile": Listed("simtool.cli.commands.replays.profile:profile", "Make a profile from published figures"),
-    "replay": Listed("simtool.cli.commands.replays.replay:replay", "Replay a recording under other placements"),
-    "sweep": Listed("simtool.cli.commands.studies.sweep:sweep", "Replay a grid of placements, concurrencies and seeds"),
-    "search": Listed("simtool.cli.commands.studies.search:search", "Find the best legal order of the host's work"),
+    "replay": Listed(
+        "simtool.cli.commands.replays.replay:replay",
+        "Replay a recording under other placements",
+        "a placement of --policy all was left out, for the costs lack one of its ops",
+    ),
+    "why": Listed("simtool.cli.commands.studies.why:why", "Say why a placement is faster than another, or not"),
+    "sweep": Listed(
+        "simtool.cli.commands.studies.sweep:sweep",
+        "Replay a grid of placements, concurrencies and seeds",
+        "a point of the grid could not be replayed, and has no row",
+    ),
+    "search": Listed(
+        "simtool.cli.commands.studies.search:search",
+        "Find the best legal order of the host's work",
+        "some orders were not tried, for the costs lack one of their ops",
+    ),
     "tornado": Listed(
         "simtool.cli.commands.studies.tornado:tornado", "Show what each op is worth: free, halved or moved"
     ),
@@ -73,7 +106,11 @@ COMMANDS = {
     "placements": Listed(
         "simtool.cli.commands.studies.placements:placements", "List the placements, or check one of your own"
     ),
-    "doctor": Listed("simtool.cli.commands.traces.doctor:doctor", "Check Python, packages and devices"),
+    "doctor": Listed(
+        "simtool.cli.commands.traces.doctor:doctor",
+        "Check Python, packages and devices",
+        "something is broken; what is only absent is fine",
+    ),
 }
 
 

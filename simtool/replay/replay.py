@@ -98,17 +98,17 @@ def replay_and_tell(
     *,
     force: bool = False,
     simulator: SimulatorChoice = "simpy",
-    command: str | None = None,
+    told: Mapping[str, object] | None = None,
 ) -> tuple[Trace, Caveats]:
-    """Replay as `replay_to`, and return what the trace's figures rest on too. command: what its manifest names."""
+    """Replay as `replay_to`, and return what the trace's figures rest on too. told: what its details hold besides."""
     profile, scenario = as_run(profile, scenario)
     simulator = "simpy" if scenario.placement.needs_simpy else simulator
     with StretchWriter(Path(path), source.manifest, force=force) as writer:
         run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, writer.add)
         caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
         manifest = _manifest(source, profile, scenario, run.visits, caveats, simulator)
-        if command is not None:
-            manifest = dataclasses.replace(manifest, details={**manifest.details, "command": command})
+        if told is not None:
+            manifest = dataclasses.replace(manifest, details={**manifest.details, **told})
         writer.add_all("requests", _with_times(run))
         del run  # the outcomes of all anchors: no longer needed, and large
         _write_outcomes(source, writer)

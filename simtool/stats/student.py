@@ -48,13 +48,15 @@ def known_mean_interval(values: Sequence[float | None], *, draws: bool = False) 
     return mean_interval(known, draws=draws) if len(known) == len(values) > 1 else None
 
 
-def relative_change(baseline: Sequence[float | None], other: Sequence[float | None]) -> Interval | None:
+def relative_change(
+    baseline: Sequence[float | None], other: Sequence[float | None], *, draws: bool = False
+) -> Interval | None:
     """Return the mean relative change from baseline to other, paired in order; None where a pair has none.
 
     The mean is of log ratios, so that the change from B to A undoes the one from A to B.
     """
     pairs = zip(baseline, other, strict=True)
-    found = known_mean_interval([_log_ratio(old, new) for old, new in pairs])
+    found = known_mean_interval([_log_ratio(old, new) for old, new in pairs], draws=draws)
     return found.mapped(math.expm1) if found else None
 
 

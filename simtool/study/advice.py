@@ -139,7 +139,7 @@ def _against(
     """Compare every candidate with the baseline; and the cells."""
     cells = run_cells([(setting, placement) for placement in (baseline, *candidates)], processes=processes)
     base = arm_of(cells[0])
-    return [compare(base, arm_of(each), draws=setting.refitted) for each in cells[1:]], cells
+    return [compare(base, arm_of(each)) for each in cells[1:]], cells
 
 
 def _recorded_predictor(setting: Setting) -> Setting | None:
@@ -181,7 +181,7 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
     found = []
     for (lever, subject, value), cells in zip(meant, changed, strict=True):
         same = plain[: len(cells)]
-        worth = compare(arm_of(same, "as it is"), arm_of(cells, "changed"), draws=setting.refitted)
+        worth = compare(arm_of(same, "as it is"), arm_of(cells, "changed"))
         if worth.ratio - 1 >= _WORTH:
             found.append(Change(lever=lever, placement=placement.name, worth=worth, subject=subject, draft_ms=value))
     return tuple(sorted(found, key=lambda change: -change.worth.ratio))

@@ -246,10 +246,11 @@ def job_runner() -> Callable[[Job], list[Cell]]:
         if simulator_of(setting, placement) == "simpy":
             return _run_job(job)
         refitted = partial(compiled.refitted, setting.profile)
-        return [
+        cells = [
             _compiled_cell(compiled, setting.source, setting.costs(scenario.seed, refitted), scenario)
             for scenario in setting.scenarios(placement)
         ]
+        return _drawn(setting, cells)
 
     return run
 
@@ -257,7 +258,12 @@ def job_runner() -> Callable[[Job], list[Cell]]:
 def _run_job(job: Job) -> list[Cell]:
     setting, placement = job
     scenarios = setting.scenarios(placement)
-    return [run_cell(setting.source, setting.costs(scenario.seed), scenario) for scenario in scenarios]
+    return _drawn(setting, [run_cell(setting.source, setting.costs(each.seed), each) for each in scenarios])
+
+
+def _drawn(setting: Setting, cells: list[Cell]) -> list[Cell]:
+    """The cells, their runs marked where each is priced at a draw of the costs."""
+    return [replace(cell, run=replace(cell.run, refitted=True)) for cell in cells] if setting.refitted else cells
 
 
 def _compiled_cell(compiled: CompiledFigures, source: Trace, profile: Profile, scenario: Scenario) -> Cell:

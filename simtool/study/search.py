@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import polars as pl
-
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
-from simtool.analysis.critical_path.totals import executors_of
-from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import UsageError
 from simtool.replay.caveats import Caveats
-from simtool.replay.replay import replay
 from simtool.step.ops import priced_name
 from simtool.step.order_search import legal_orders, syncing_where_run
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent, simulator_of
-from simtool.units import format_ns
+from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
+from simtool.study.why import in_words, path_changes
 
 BASELINE = BUILT_IN["lag-overlap"]
-_TELLING_SHARE = 0.001  # of the step: a smaller change on the path explains nothing
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,7 @@ class OrderCandidates:
 
 @dataclass(frozen=True)
 class RankedOrder:
-    """One of the best orders, against lag-overlap. gain: of its tokens/s, with the interval.
+    """One of the best orders, against the baseline. gain: of its tokens/s, with the interval.
 
     tokens_change, step_change: of its tokens per step and its step time, as shares; their quotient is the gain. why:
     both in words, then what left the critical path and what joined it.
@@ -70,11 +63,13 @@ class SearchResult:
     caveats: Caveats = field(default_factory=Caveats)
 
 
-def order_candidates(setting: Setting, lags: Sequence[int | None], sync: Sequence[str] = ()) -> OrderCandidates:
+def order_candidates(
+    setting: Setting, lags: Sequence[int | None], sync: Sequence[str] = (), *, baseline: Placement = BASELINE
+) -> OrderCandidates:
     """Return the legal orders of these lags that the profile can price.
 
-    sync: ops that block wherever an order runs them (see `with_sync`), in the baseline too. Raises UsageError for one
-    that no order runs, PlacementError for one that cannot.
+    sync: ops that block wherever an order runs them (see `with_sync`), in the baseline too. baseline: what gains are
+    measured against. Raises UsageError for a sync that no order runs, PlacementError for one that cannot.
     """
     enumerated, priced = 0, list[Placement]()
     unpriced: dict[str, list[str]] = {}
@@ -96,13 +91,13 @@ def order_candidates(setting: Setting, lags: Sequence[int | None], sync: Sequenc
             raise UsageError(
                 f"{text!r} syncs in none of the orders; expected an op that they run and that launches work"
             )
-    return OrderCandidates(enumerated, tuple(priced), tuple(notes), syncing_where_run(BASELINE, sync))
+    return OrderCandidates(enumerated, tuple(priced), tuple(notes), syncing_where_run(baseline, sync))
 
 
 def search(
     setting: Setting, tried: OrderCandidates, *, top: int, processes: int, progress: Progress = silent
 ) -> SearchResult:
-    """Replay every candidate without noise at the fitted costs, the `top` best and lag-overlap with the seeds."""
+    """Replay every candidate without noise at the fitted costs, the `top` best and the baseline with the seeds."""
     screen = replace(setting, seeds=())
     jobs = [(screen, placement) for placement in tried.placements]
     cells = [found[0] for found in run_cells(jobs, processes=processes, progress=progress)]
@@ -133,37 +128,12 @@ def _found(
         placement=placement,
         tokens_per_s=_tokens_per_s(mine),
         step_ns=mean(mine, lambda cell: cell.step_ns),
-        gain=compare(arm_of(base), arm_of(mine), draws=setting.refitted),
+        gain=compare(arm_of(base), arm_of(mine)),
         tokens_change=tokens_change,
         step_change=step_change,
         why=f"tokens per step {tokens_change:+.1%}, step time {step_change:+.1%}; "
-        f"{explain(setting, baseline, placement)}",
+        f"{in_words(path_changes(setting, baseline, placement))}",
     )
-
-
-def explain(setting: Setting, baseline: Placement, other: Placement) -> str:
-    """Say which work left the critical path of a full decode step and which joined it, in ns of the mean step."""
-    before, after = (_on_path(setting, placement) for placement in (baseline, other))
-    step_ns = max(sum(before.values()), 1.0)
-    changes = {name: after.get(name, 0.0) - before.get(name, 0.0) for name in {*before, *after}}
-    telling = sorted((change, name) for name, change in changes.items() if abs(change) > _TELLING_SHARE * step_ns)
-    left = [f"{name} {format_ns(-change)}" for change, name in telling if change < 0]
-    joined = [f"{name} {format_ns(change)}" for change, name in reversed(telling) if change > 0]
-    if not left and not joined:
-        return "the path is the same"
-    parts = [("off the path: ", left[:3]), ("onto it: ", joined[:3])]
-    return "; ".join(title + ", ".join(names) for title, names in parts if names)
-
-
-def _on_path(setting: Setting, placement: Placement) -> dict[str, float]:
-    scenario = replace(setting, seeds=()).scenarios(placement)[0]
-    trace = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting, placement)).trace(
-        setting.source.path
-    )
-    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
-    events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
-    means = mean_by_op(critical_path(full, events, executors_of(trace)))
-    return {f"{op} ({lane})": on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
 
 
 def _missing(setting: Setting, placement: Placement) -> str | None:

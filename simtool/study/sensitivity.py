@@ -27,6 +27,7 @@ class OpSensitivity:
 
     own_ns: what it takes itself in such a step, without its waits. free_ns is that and what follows from it: more where
     work behind it gets quicker too, less where something else bounds the step meanwhile.
+    unsynced_ns: if it did not block where its implementation does; None where it does not block.
     moved_ns: of the best other legal place of a host op, moved_to: that place; None when it has none.
     """
 
@@ -37,6 +38,7 @@ class OpSensitivity:
     halved_ns: float
     moved_ns: float | None = None
     moved_to: Move | None = None
+    unsynced_ns: float | None = None
 
     @property
     def follows_ns(self) -> float:
@@ -63,10 +65,14 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     ]
     tried = [move for name, lane in parts if lane == "host" for move in moves(placement, name)]
     move_jobs = [(setting, move.placement) for move in tried]
-    cells = run_cells([(setting, placement), *cost_jobs, *move_jobs], processes=processes, progress=progress)
+    syncs = _syncs(placement)
+    unsync_jobs = [(replace(setting, profile=with_change(setting.profile, f"unsync={op}")), placement) for op in syncs]
+    jobs = [(setting, placement), *cost_jobs, *move_jobs, *unsync_jobs]
+    cells = run_cells(jobs, processes=processes, progress=progress)
     base_ns, *steps_ns = [mean(found, _step_ns) for found in cells]
     gains = [base_ns - step_ns for step_ns in steps_ns]
-    best = _best_moves(tried, gains[len(cost_jobs) :])
+    best = _best_moves(tried, gains[len(cost_jobs) : len(cost_jobs) + len(move_jobs)])
+    unsynced = dict(zip(syncs, gains[len(cost_jobs) + len(move_jobs) :], strict=True))
     own = _own_times(setting, placement)
     bars = []
     for i, (name, lane) in enumerate(parts):
@@ -78,11 +84,12 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
                 own_ns=own.get((name, lane), 0.0),
                 free_ns=gains[2 * i],
                 halved_ns=gains[2 * i + 1],
+                unsynced_ns=unsynced.get(name) if lane == "host" else None,
                 moved_ns=moved_ns,
                 moved_to=moved_to,
             )
         )
-    bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0))
+    bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0, bar.unsynced_ns or 0.0))
     caveats = caveats_of(cell for found in cells for cell in found)
     return Sensitivity(
         placement=placement.name, concurrency=setting.concurrency, step_ns=base_ns, bars=tuple(bars), caveats=caveats
@@ -92,7 +99,13 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
 def count_jobs(placement: Placement) -> int:
     """Return how many placements under settings a sensitivity takes, for progress."""
     parts = list(_parts(placement))
-    return 1 + 2 * len(parts) + sum(len(moves(placement, name)) for name, lane in parts if lane == "host")
+    moved = sum(len(moves(placement, name)) for name, lane in parts if lane == "host")
+    return 1 + 2 * len(parts) + moved + len(_syncs(placement))
+
+
+def _syncs(placement: Placement) -> list[str]:
+    """The ops that block in this placement only because their implementation does."""
+    return list(dict.fromkeys(op.name for op in placement.ever_runs() if op.syncs))
 
 
 def _parts(placement: Placement) -> Iterator[tuple[str, str]]:

@@ -128,7 +128,8 @@ class ReplayCosts:
 class ReplayDetails:
     """What a replay was made from. outcomes: how far its tokens can be trusted, in words. source: the trace's name.
 
-    anchors_looked_up, anchors_substituted: outcomes that it took, and those that near ones stood in for.
+    anchors_looked_up, anchors_substituted: outcomes that it took, and those that near ones stood in for. refit: which
+    refit of the profile priced it; None: the fit itself.
     """
 
     source: str | None = None
@@ -136,6 +137,7 @@ class ReplayDetails:
     outcomes: str | None = None
     anchors_looked_up: int | None = None
     anchors_substituted: int | None = None
+    refit: int | None = None
 
     @classmethod
     def read(cls, details: Details, source: str) -> ReplayDetails:
@@ -148,6 +150,7 @@ class ReplayDetails:
             outcomes=table.optional("outcomes", str),
             anchors_looked_up=table.optional("anchors_looked_up", int),
             anchors_substituted=table.optional("anchors_substituted", int),
+            refit=table.optional("refit", int),
         )
 
 

@@ -47,7 +47,7 @@ def test_a_change_that_no_placement_pays_is_refused(traces: Path, capsys: pytest
 def test_lag_goes_to_the_placements_that_have_one(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(traces / "lag"), "--policy", "all", "--lag", "2", "--json"]) == 0
     printed = capsys.readouterr()
-    names = [line["placement"] for line in json.loads(printed.out)]
+    names = [line["placement"] for line in json.loads(printed.out)["runs"]]
     assert names == ["static", "this-step", "lag-2", "lag-overlap-2"]
     assert "--lag 2 does not touch static, this-step" in printed.err
     status, error = told(capsys, traces / "lag", "--policy", "static", "--policy", "this-step", "--lag", "2")
@@ -72,9 +72,9 @@ def test_without_full_occupancy_there_is_no_steady_state(traces: Path, capsys: p
     assert "lag, lag: no steady tok/s, the peak batch was " in error
     assert " of 64 slots" in error
     assert run(["replay", str(traces / "lag"), "--policy", "lag", "--concurrency", "64", "--json"]) == 0
-    (line,) = json.loads(capsys.readouterr().out)
-    assert line["steady_tokens_per_s"] is None
-    assert line["whole_run_tokens_per_s"] > 0
+    for line in json.loads(capsys.readouterr().out)["runs"]:
+        assert line["steady_tokens_per_s"] is None
+        assert line["whole_run_tokens_per_s"] > 0
 
 
 @pytest.mark.parametrize(

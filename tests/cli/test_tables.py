@@ -82,7 +82,7 @@ def test_commands_print_no_broken_number(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     paths = [str(make_trace(tmp_path / name, name).path) for name in ("static", "lag", "lag-overlap")]
-    assert run(["compare", *paths]) == 0
+    assert run(["compare", *paths]) == 1
     assert run(["inspect", *paths]) == 0
     assert run(["placements", "lag-overlap"]) == 0
     printed = capsys.readouterr().out

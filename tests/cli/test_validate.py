@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
@@ -10,6 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from simtool.cli.main import run
 from simtool.trace.trace import open_trace
+from tests.cli.documents.schemas import checked
 from tests.engine import golden
 
 PAIR = golden.FOLDER / "dspark_b7"
@@ -33,7 +33,7 @@ def test_the_controllers_settings_go_to_the_live_runs_and_to_the_replay(target, 
     told = ["--draft-ms", "6", "--min-gain", "0.5"]
     pair = ["--target", str(target), "--draft", str(PAIR / "draft")]
     assert run(["validate", *pair, "--tokens-only", *shape, *told, "--json", "--out", str(out)]) == 0
-    setting = json.loads(capsys.readouterr().out)["setting"]
+    setting = checked(capsys.readouterr().out)["setting"]
     controllers = [open_trace(out / name).manifest.controller for name in ("live/this-step-0", "replayed/this-step")]
     assert controllers[0] == controllers[1]
     for each in (*controllers, setting):

@@ -15,7 +15,7 @@ MODELS = ["--target", str(PAIR / "target"), "--draft", str(PAIR / "draft")]
     ("options", "message"),
     [
         (["--repeats", "1"], "--repeats is 1; an interval needs 2 or more"),
-        (["--policy", "static", "--policy", "static"], "a placement was given twice"),
+        (["--policy", "static", "--policy", "static"], "--policy static is given twice"),
         (["--policy", "fastest"], "unknown placement 'fastest'"),
         (["--tokens-only", "--repeats", "3"], "--tokens-only times nothing"),
         (["--policy", "static", "--draft-ms", "2"], "--draft-ms has no effect on static"),

@@ -1,6 +1,5 @@
 """`simtool validate --published`: the page that ships is the one that is made, and bad use is refused."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ from published_runs import study
 from published_runs.xllm import exposed, gains, load, machine
 
 from simtool.cli.main import run
+from tests.cli.documents.schemas import checked
 
 PAGE = Path(__file__).parents[2] / "docs" / "published.md"
 
@@ -68,7 +68,7 @@ def test_for_machines(monkeypatch, capsys):
     monkeypatch.setattr(load, "predictions", lambda *_: [])
     monkeypatch.setattr(study, "exposed", lambda *_: None)
     assert run(["validate", "--published", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = checked(capsys.readouterr().out)
     names = {"source", "setting", "figure", "low", "high", "published", "verdict", "spread"}
     assert names <= set(told["predictions"][0])
     assert told["headline"].startswith("Of 34 predictions of published figures")

@@ -11,6 +11,7 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.trace.trace import open_trace, replace_table
+from tests.cli.documents.schemas import checked
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 LINES = [(0, 20, 12), (1, 5, 30), (1, 30, 9), (4, 90_000, 7)]
@@ -47,14 +48,14 @@ def replayed(capsys, trace, *options, status=0):
 def test_requests_of_a_file_are_served(folder, capsys):
     options = ["--policy", "static", "--requests", "asked.jsonl"]
     printed = replayed(capsys, "whole", *options, "--out", "o")
-    for word in ("distributional", "queued", "TTFT"):
+    for word in ("outcomes: distributional", "queued", "TTFT"):
         assert word in printed.out
     assert "1 of 4 requests skipped, they never fit; the first: request line-4: 90000 prompt + 7 new" in printed.err
     requests = open_trace(folder / "o" / "whole-static").table("requests").sort("request_id")
     assert requests["arrival_ns"].to_list() == [0, 1_000_000, 1_000_000]
-    (line,) = json.loads(replayed(capsys, "whole", *options, "--json").out)
+    (line,) = checked(replayed(capsys, "whole", *options, "--json").out)["runs"]
     assert (line["outcomes"], line["workload"]["requests"], line["bootstrap"]["seed"]) == ("distributional", 3, 0)
-    assert line["TTFT_p99_ns"] > line["queued_p99_ns"] >= 0
+    assert line["ttft_p99_ns"] > line["queued_p99_ns"] >= 0
 
 
 def test_the_folder_of_an_imported_trace_is_served_like_its_file(folder, capsys):
@@ -76,7 +77,7 @@ def test_a_time_unit_without_effect_is_refused(folder, capsys):
 def test_a_closed_loop_prints_no_waiting_times(folder, capsys):
     printed = replayed(capsys, "whole", "--policy", "static")
     assert "TTFT" not in printed.out
-    assert "exact" in printed.out
+    assert "outcomes" not in printed.out  # they are the recorded ones
 
 
 @pytest.mark.parametrize("arrivals", ["closed", "trace:200", "poisson:200"])
@@ -92,34 +93,37 @@ def test_arrivals_and_requests_are_one_workload(folder, capsys, arrivals):
 def test_requests_that_come_at_once_need_no_arrivals(folder, capsys):
     """The default, the file's own arrivals, is then the closed loop."""
     options = ["--policy", "static", "--requests", "burst.jsonl", "--json"]
-    (default,), (closed,) = (
-        json.loads(replayed(capsys, "whole", *options, *more).out) for more in ([], ["--arrivals", "closed"])
+    default, closed = (
+        checked(replayed(capsys, "whole", *options, *more).out)["runs"] for more in ([], ["--arrivals", "closed"])
     )
     assert default == closed
 
 
 def test_seeds_give_intervals_and_paired_changes(folder, capsys):
     options = ["--policy", "static", "--policy", "lag", "--requests", "asked.jsonl", "--seeds", "4", "--seed", "3"]
-    printed = replayed(capsys, "whole", *options, "--out", "o")
+    printed = replayed(capsys, "whole", *options, "--out", "o", "--verbose")
     assert "mean over 4 seeds, 95 % intervals" in printed.out
     assert "change against static, paired by seed" in printed.out
     assert sorted(path.name for path in (folder / "o").iterdir()) == [
         f"whole-{name}-seed{seed}" for name in ("lag", "static") for seed in (3, 4, 5, 6)
     ]
-    document = json.loads(replayed(capsys, "whole", *options, "--json").out)
+    document = checked(replayed(capsys, "whole", *options, "--json").out)
     assert [run["seed"] for run in document["runs"]] == [3, 4, 5, 6, 3, 4, 5, 6]
-    lengths = [run["accept_length"] for run in document["runs"][:4]]
+    lengths = [run["acceptance_length"] for run in document["runs"][:4]]
     assert len(set(lengths)) > 1
-    found = document["intervals"]["static"]["accept_length"]
+    found = document["intervals"]["static"]["acceptance_length"]
     assert found["mean"] == pytest.approx(sum(lengths) / 4)
-    assert found["half"] > 0
+    assert found["high"] > found["mean"] > found["low"]
+    (difference,) = document["differences"]
+    assert (difference["over"], difference["repetitions"]) == ("seeds", 4)
     assert document["baseline"] == "static"
     assert document["changes"]["lag"]["step_ns"]["mean"] > 0
 
 
 def test_substitutes_are_in_the_printed_result(folder, capsys):
     printed = replayed(capsys, "holed", "--policy", "static", "--outcomes", "resample")
-    (line,) = json.loads(replayed(capsys, "holed", "--policy", "static", "--outcomes", "resample", "--json").out)
+    found = checked(replayed(capsys, "holed", "--policy", "static", "--outcomes", "resample", "--json").out)
+    (line,) = found["runs"]
     share = line["anchors_substituted"] / line["anchors_looked_up"]
     assert 0 < share < 1
     assert line["outcomes"] == f"{share:.1%} substituted"
@@ -130,11 +134,11 @@ def test_substitutes_are_in_the_printed_result(folder, capsys):
 
 def test_sampled_recordings_are_distributional_and_run_over_seeds(folder, capsys):
     once = replayed(capsys, "sampled", "--policy", "static", "--json")
-    (line,) = json.loads(once.out)
+    (line,) = checked(once.out)["runs"]
     assert line["outcomes"] == "distributional"
     assert "--seeds 10 shows how much the draw matters" in once.err
-    document = json.loads(replayed(capsys, "sampled", "--policy", "static", "--seeds", "4", "--json").out)
-    assert len({run["accept_length"] for run in document["runs"]}) > 1
+    document = checked(replayed(capsys, "sampled", "--policy", "static", "--seeds", "4", "--json").out)
+    assert len({run["acceptance_length"] for run in document["runs"]}) > 1
     assert all(run["workload"]["requests"] == 6 for run in document["runs"])
 
 

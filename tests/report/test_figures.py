@@ -140,7 +140,7 @@ def test_numbers_are_means_over_runs_and_a_dash_where_there_is_none(arms):
     assert by_key["step_ns"].text(*runs) == format_ns(sum(steps) / 2)
     assert by_key["steady_tokens_per_s"].text(runs[0]) == f"{runs[0].steady_tokens_per_s:,.0f}"
     nothing = dataclasses.replace(runs[0], offered=0)
-    assert by_key["accept_rate"].text(runs[0], nothing) == "-"
+    assert by_key["acceptance_rate"].text(runs[0], nothing) == "-"
 
 
 def test_no_confidence_no_acceptance_figure():

@@ -63,7 +63,7 @@ def test_where_only_deciding_costs_it_is_left_off(recorded, capsys):
 def test_the_document_says_where_the_answer_turns(recorded, capsys):
     _, said = advice(recorded, capsys, "rows", "--json")
     found = json.loads(said)
-    assert found["schema_version"] == 1
+    assert found["schema"] == "simtool.advise/1"
     turn = next(each for each in found["turns"] if each["axis"] == "decide")
     assert turn["value"] is not None
     assert turn["leads"] == "static"
@@ -75,7 +75,7 @@ def test_the_document_says_where_the_answer_turns(recorded, capsys):
     names = ["--policy", "static", "--policy", best]
     arguments = [str(recorded / "static"), "--profile", str(recorded / "rows.json"), "--set", cost, *names, "--json"]
     assert run(["replay", *arguments]) == 0
-    static, other = json.loads(capsys.readouterr().out)
+    static, other = json.loads(capsys.readouterr().out)["runs"]
     assert other["steady_tokens_per_s"] < static["steady_tokens_per_s"]
 
 

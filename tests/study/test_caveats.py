@@ -52,7 +52,7 @@ def narrow(recorded, tmp_path):
     [
         ("sweep", "--out", "OUT"),
         ("search", "--lag", "1", "--seeds", "0"),
-        ("tornado",),
+        ("tornado", "--policy", "lag-overlap"),
         ("break-even", "--decision-us", "0,5"),
     ],
 )
@@ -61,7 +61,7 @@ def test_studies_warn_in_the_words_of_a_replay(recorded, narrow, capsys, tmp_pat
     capsys.readouterr()
     assert run([str(part) for part in ("replay", *here, "--policy", "lag-overlap", "--verbose")]) == 0
     printed = capsys.readouterr().err.splitlines()
-    (beyond,) = (line.partition(": lag-overlap: ")[2] for line in printed if "priced beyond" in line)
+    (beyond,) = (line.partition(": lag-overlap: ")[2] for line in printed if ": lag-overlap: priced beyond" in line)
     name, *options = (str(tmp_path / "s.csv") if part == "OUT" else part for part in command)
     changed = ("--set", "finish=2us") if name in ("sweep", "tornado") else ()
     assert (
@@ -76,19 +76,20 @@ def test_studies_warn_in_the_words_of_a_replay(recorded, narrow, capsys, tmp_pat
 
 
 def test_a_sweep_without_noise_is_the_replay_s_steady_throughput(recorded, capsys, tmp_path):
-    rows = told(capsys, "sweep", *costs(recorded), "--policy", "this-step", "--jobs", 1, "--out", tmp_path / "s.csv")
-    (line,) = told(capsys, "replay", *costs(recorded), "--policy", "this-step", "--predictor", "profile")
-    assert rows[0]["tokens_per_s"] == pytest.approx(line["steady_tokens_per_s"])
-    assert "decode steps at the full batch" in rows[0]["basis"]
+    swept = told(capsys, "sweep", *costs(recorded), "--policy", "this-step", "--jobs", 1, "--out", tmp_path / "s.csv")
+    _, line = told(capsys, "replay", *costs(recorded), "--policy", "this-step", "--predictor", "profile")["runs"]
+    assert swept["gains"][0]["tokens_per_s"] == pytest.approx(line["steady_tokens_per_s"])
+    assert "decode steps at the full batch" in swept["basis"]
 
 
 def test_intervals_say_what_they_cover(recorded, capsys, tmp_path):
     out = ("--policy", "this-step", "--policy", "lag", "--jobs", 1, "--out", tmp_path / "s.csv", "--force")
-    (_, both) = told(capsys, "sweep", *costs(recorded), "--seeds", 3, *out)
-    (_, noise) = told(capsys, "sweep", *costs(recorded), "--seeds", 3, "--noise-only", *out)
+    both = told(capsys, "sweep", *costs(recorded), "--seeds", 3, *out)
+    noise = told(capsys, "sweep", *costs(recorded), "--seeds", 3, "--noise-only", *out)
     assert "the error of the fit (3 draws" in both["basis"]
     assert "noise only (3 seeds), not the error of the fit: --noise-only" in noise["basis"]
-    assert both["gain_low"] <= both["gain"] <= both["gain_high"]
+    _, lag = both["gains"]
+    assert lag["gain_low"] <= lag["gain"] <= lag["gain_high"]
     assert run(["sweep", *map(str, costs(recorded)), "--seeds", "40", *map(str, out)]) == 2
     assert "expected at most as many seeds, or --noise-only" in capsys.readouterr().err
 

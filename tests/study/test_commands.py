@@ -1,7 +1,5 @@
 """sweep, search, tornado, break-even, lags and answers, from the command line."""
 
-import json
-
 import polars as pl
 import pytest
 
@@ -11,6 +9,7 @@ from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN, load_placement
 from simtool.trace.trace import replace_table
+from tests.cli.documents.schemas import checked
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
 CONTROLLER = ControllerSettings(LinearPredictor(0.5, 0.25, 0.0))
@@ -34,7 +33,7 @@ def recorded(tmp_path_factory):
 def told(capsys, *arguments):
     capsys.readouterr()
     assert run([*map(str, arguments), "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
+    return checked(capsys.readouterr().out)
 
 
 def costs(recorded):
@@ -50,30 +49,30 @@ def test_sweep_writes_a_row_a_replay_and_a_heat_map(recorded, capsys, tmp_path):
     assert {"trace", "profile", "sl", "concurrency", "placement", "seed", "tokens_per_s", "step_ns"} <= set(
         table.columns
     )
-    assert all(row["gain"] == 0 for row in gains if row["placement"] == "static")
+    assert all(row["gain"] == 0 for row in gains["gains"] if row["placement"] == "static")
     assert "plotly" in figure.read_text().lower()
 
 
 def test_search_saves_orders_that_replay(recorded, capsys, tmp_path):
     options = ("--lag", "1", "--top", 2, "--seeds", 2, "--jobs", 1, "--save", tmp_path / "best")
-    (found,) = told(capsys, "search", *costs(recorded), *options)
+    (found,) = told(capsys, "search", *costs(recorded), *options)["searched"]
     assert (found["enumerated"], found["replayed"], len(found["best"])) == (300, 50, 2)
     assert found["best"][0]["gain"]["ratio"] >= found["best"][1]["gain"]["ratio"]
     saved = tmp_path / "best" / f"{found['best'][0]['placement']['name']}.toml"
     assert [str(slot) for slot in load_placement(saved).order] == found["best"][0]["placement"]["order"]
-    (line,) = told(capsys, "replay", *costs(recorded), "--policy", saved)
+    _, line = told(capsys, "replay", *costs(recorded), "--policy", saved)["runs"]
     assert line["placement"] == load_placement(saved).name
 
 
 def test_tornado_with_a_change(recorded, capsys):
-    found = told(capsys, "tornado", *costs(recorded), "--set", "decide=9us", "--jobs", 1)
+    found = told(capsys, "tornado", *costs(recorded), "--policy", "lag-overlap", "--set", "decide=9us", "--jobs", 1)
     decide = next(bar for bar in found["bars"] if bar["name"] == "decide")
     assert decide["free_ns"] == pytest.approx(9_000, rel=0.2)
 
 
 def test_break_even(recorded, capsys, tmp_path):
     options = ("--decision-us", "0,20", "--concurrency", "1,2", "--jobs", 1, "--figure", tmp_path / "b.html")
-    points = told(capsys, "break-even", *costs(recorded), *options)
+    points = told(capsys, "break-even", *costs(recorded), *options)["points"]
     assert [(point["concurrency"], point["decision_ns"]) for point in points] == [
         (1, 0),
         (1, 20_000),

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from simtool.analysis.comparison.arms import Arm, unlike_machines
-from simtool.analysis.comparison.comparison import Comparison
+from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.headline import HEADLINE, Metric
 from simtool.analysis.comparison.influence import paired_influence, run_influence, same_tokens
 from simtool.analysis.comparison.noise import foreign_load
@@ -33,13 +33,14 @@ _OTHER_REQUESTS = "some runs served requests that no run of the other arm served
 _OTHER = {Metric.TOKENS_PER_S: Metric.WHOLE_RUN, Metric.WHOLE_RUN: Metric.TOKENS_PER_S}
 
 
-def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE, *, draws: bool = False) -> Comparison:
+def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE) -> Comparison:
     """Compare two arms; see the module's text for the method.
 
-    draws: paired runs are draws of what is not known, such as refitted costs: their spread is the uncertainty itself,
-    so the interval is of one draw, not of their mean, and more of them do not narrow it. Raises UsageError where step
-    times are asked for and the steps are not alike.
+    Paired runs at refitted costs are draws of what is not known: their spread is the uncertainty itself, so the
+    interval is of one draw, not of their mean, and more of them do not narrow it. Raises UsageError where step times
+    are asked for and the steps are not alike.
     """
+    draws = all(run.refitted for arm in (baseline, other) for run in arm.runs)
     used, instead = fair_metric(baseline, other, metric)
     counts = len(baseline.runs), len(other.runs)
     drifts = any(arm.origin != "modeled" for arm in (baseline, other))
@@ -66,6 +67,7 @@ def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE, *, draws: bool
         repetitions=min(counts),
         needed=needed,
         drifts=drifts,
+        over=_over(counts, drifts=drifts, draws=draws),
         order=order,
         unused=unused,
         caveat=unlike_machines(baseline, other),
@@ -74,6 +76,14 @@ def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE, *, draws: bool
         other_ratio=None if opposite is None else math.exp(_log_mean(other, opposite) - _log_mean(baseline, opposite)),
         load=foreign_load([*baseline.traces, *other.traces]),
     )
+
+
+def _over(counts: tuple[int, int], *, drifts: bool, draws: bool) -> Over:
+    if min(counts) < 2:
+        return Over.STEPS
+    if drifts:
+        return Over.RUNS
+    return Over.DRAWS if draws else Over.SEEDS
 
 
 def fair_metric(baseline: Arm, other: Arm, metric: Metric) -> tuple[Metric, str]:

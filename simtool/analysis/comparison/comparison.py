@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from simtool.analysis.comparison.headline import Metric, disagree
 from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad
 from simtool.analysis.comparison.order import Order
 from simtool.stats.interval import LEVEL_TEXT, Interval
 
+
+class Over(StrEnum):
+    """What an interval ranges over: the word that stands beside it, in every command and page (docs/statistics.md)."""
+
+    STEPS = "steps"
+    RUNS = "runs"
+    SEEDS = "seeds"
+    DRAWS = "draws"
+
+
 DRIFT_REMEDY = "runs drift; record 3 or more interleaved repetitions"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """other / baseline, by name. found: the metric's ratio with its interval, and how that was made.
+    """other / baseline, by name. found: the metric's ratio with its interval, and how that was made; over: whose
+    spread that is.
 
     needed: repetitions (or, with one run each, times as many steps) at which an effect of this size would be
     resolved; None: beyond any plan, or not known. drifts: the runs were measured, so that two of one setting differ by
@@ -31,6 +43,7 @@ class Comparison:
     repetitions: int
     needed: int | None
     drifts: bool
+    over: Over
     order: Order = Order.UNTIMED
     unused: tuple[str, ...] = ()
     caveat: str = ""
@@ -81,7 +94,12 @@ class Comparison:
 
     @property
     def interval(self) -> str:
-        """The interval of the change, in percent; a dash where there is none."""
+        """The interval of the change, in percent, and what it ranges over; a dash where there is none."""
+        return self.ends if self.found.bounds is None else f"{self.ends} over {self.over}"
+
+    @property
+    def ends(self) -> str:
+        """The interval of the change, in percent, for where it is said elsewhere what it ranges over."""
         return self.found.text(_percent)
 
     @property
@@ -125,7 +143,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
-        names = ("metric", "baseline", "other", "ratio", "repetitions", "method", "needed", "drifts", "caveat")
+        names = ("metric", "baseline", "other", "ratio", "over", "repetitions", "method", "needed", "drifts", "caveat")
         told = {name: getattr(self, name) for name in (*names, "instead", "resolved", "disagrees", "verdict")}
         ends = {"low": self.found.low, "high": self.found.high, "level": self.found.level}
         opposite = {"other_metric": self.other_metric, "other_ratio": self.other_ratio}

@@ -42,7 +42,8 @@ class Run:
     """One trace's decode steps at full occupancy. tokens, duration_ns: [steps].
 
     workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
-    cycles: how often its distinct prompts could fill its batch; None: not known.
+    cycles: how often its distinct prompts could fill its batch; None: not known. refitted: priced at a draw of what
+    the costs may be, and not at the fit.
     whole: the rest of the run; None in a study, which keeps the full batch only.
     """
 
@@ -52,6 +53,7 @@ class Run:
     workload: str | None = None
     whole: Whole | None = None
     cycles: float | None = None
+    refitted: bool = False
 
 
 def run_of(trace: Trace) -> Run:
@@ -68,6 +70,7 @@ def _run_of(trace: Trace) -> Run:
         workload=_workload(trace),
         whole=_whole(trace) if full.height else None,
         cycles=cycles_of(trace, full),
+        refitted=trace.manifest.replay.refit is not None,
     )
 
 

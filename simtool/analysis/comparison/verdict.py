@@ -17,18 +17,26 @@ from simtool.trace.trace import Trace
 
 @dataclass(frozen=True)
 class Verdict:
-    """One group: its baseline, and every other arm against it. traces: of all its runs. copies: see Arm."""
+    """One group: its baseline, and every other arm against it. traces: of all its runs. copies: see Arm. beside: what
+    else was given, of other groups.
+    """
 
     group: str
     baseline: Arm
     comparisons: tuple[Comparison, ...]
     traces: tuple[Trace, ...] = ()
     copies: tuple[str, ...] = ()
+    beside: tuple[Arm, ...] = ()
 
     @property
     def headline(self) -> str:
         """One sentence that starts with the group; never more than the intervals and the noise gate allow."""
         return f"{self.group}: {'; '.join(part for part in (self.load.warning, self._claim()) if part)}"
+
+    @property
+    def told(self) -> bool:
+        """Whether there is an answer to act on: some difference is resolved, on a machine that was quiet enough."""
+        return self.load.trustworthy and any(each.resolved for each in self.comparisons)
 
     @property
     def load(self) -> ForeignLoad:
@@ -53,6 +61,18 @@ class Verdict:
             return (self.best,) if self.comparisons else ()
         return () if self._sums_up else self.comparisons
 
+    def _other_groups(self) -> str:
+        """Why what else was given is not compared with it, and the way out."""
+        if not self.beside:
+            return ""
+        names = ", ".join(arm.label for arm in self.beside)
+        if all(arm.origin == self.baseline.origin for arm in self.beside):
+            return f"; {names} ran at another SL or concurrency; compare runs of one setting"
+        return (
+            f"; {names}: of another origin, so that a replay's error would pass for a gain; record both (simtool "
+            "record --policy A --policy B --repeats 5) or replay both (simtool replay TRACE --policy A --policy B)"
+        )
+
     @property
     def _undecided(self) -> bool:
         return len(self.comparisons) > 1 and not any(each.resolved for each in self.comparisons)
@@ -67,7 +87,7 @@ class Verdict:
 
     def _claim(self) -> str:
         if not self.comparisons:
-            return f"{self.baseline.name} is alone, so there is nothing to compare it with"
+            return f"{self.baseline.name} is alone, so there is nothing to compare it with{self._other_groups()}"
         if self._undecided:
             claim = f"cannot tell {', '.join(each.other for each in self.comparisons)} from {self.baseline.name}"
             caveats = "".join(f"; {each.caveat}" for each in self.comparisons if each.caveat)
@@ -95,16 +115,20 @@ def verdicts(arms: Sequence[Arm], metric: Metric = HEADLINE, baseline: str | Non
     if baseline is not None and baseline not in {arm.placement for arm in arms}:
         known = ", ".join(sorted({arm.placement for arm in arms}))
         raise UsageError(f"--baseline is {baseline!r}; expected a placement among the traces: {known}")
-    return [_verdict_of(group, members, metric, baseline) for group, members in groups.items()]
+    return [
+        _verdict_of(members, metric, baseline, tuple(arm for arm in arms if arm.group != group))
+        for group, members in groups.items()
+    ]
 
 
-def _verdict_of(group: str, arms: list[Arm], metric: Metric, wanted: str | None) -> Verdict:
+def _verdict_of(arms: list[Arm], metric: Metric, wanted: str | None, beside: tuple[Arm, ...]) -> Verdict:
     names = [arm.placement for arm in arms]
     baseline = arms[names.index(baseline_of(names, wanted))]
     return Verdict(
-        group=group,
+        group=baseline.group,
         baseline=baseline,
         comparisons=tuple(compare(baseline, arm, metric) for arm in arms if arm is not baseline),
         traces=tuple(trace for arm in arms for trace in arm.traces),
         copies=tuple(copy for arm in arms for copy in arm.copies),
+        beside=beside,
     )

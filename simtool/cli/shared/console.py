@@ -14,7 +14,10 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
+
+from typer._click.globals import get_current_context
 
 from simtool.cli.shared.estimate import Estimate
 from simtool.files.names import shown
@@ -22,9 +25,12 @@ from simtool.files.names import shown
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from simtool.cli.documents.record import JsonDocument
     from simtool.report.terminal.tables import TextTable
 
 
+#: Where a command's context keeps the notes that stand behind its result.
+_AFTER = "simtool.notes"
 #: What JSON may hold as it is, but a terminal obeys or cannot encode: C1 controls, surrogates, line separators.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\ud800-\udfff\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -55,9 +61,11 @@ def line(text: str) -> None:
     print(shown(text))
 
 
-def emit_json(value: object) -> None:
+def emit(document: JsonDocument) -> None:
     """Print one JSON document; NaN and infinity are refused, because other readers refuse them."""
-    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+    from simtool.cli.documents.record import plain
+
+    text = json.dumps(plain(document), indent=2, allow_nan=False, ensure_ascii=False)
     print(_UNPRINTABLE.sub(lambda letter: f"\\u{ord(letter.group()):04x}", text))
 
 
@@ -73,11 +81,30 @@ def _console() -> Console:
 
 def note(message: str) -> None:
     """Print a line for people on standard error, away from what is piped; a terminal wraps it between words."""
+    sys.stdout.flush()  # what was printed before stands before it, where both go to one place
     message = shown(message)
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         message = textwrap.fill(message, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     print(message, file=sys.stderr)
+
+
+def after(message: str) -> None:
+    """Print a note behind the result: when the command under way ends. Outside of any: at once."""
+    context = get_current_context(silent=True)
+    if context is None:
+        note(message)
+        return
+    kept: list[str] | None = context.meta.get(_AFTER)
+    if kept is None:
+        kept = context.meta[_AFTER] = []
+        context.call_on_close(partial(_tell_all, kept))
+    kept.append(message)
+
+
+def _tell_all(messages: list[str]) -> None:
+    for message in messages:
+        note(message)
 
 
 @contextmanager

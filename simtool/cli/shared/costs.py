@@ -37,12 +37,19 @@ def costs_for(
         raise UsageError("--allow-other-model has no effect without --profile; leave it out")
     else:
         profile = own_costs(source, command=command_name(), refits=refits)
-        console.note(f"costs: calibrated from {source.path.name} itself; --profile takes others")
+        console.after(f"costs: calibrated from {source.path.name} itself; --profile takes others")
         if warning := foreign_load([source]).warning:
-            console.note(f"warning: {warning}, which its costs hold")
+            console.after(f"warning: {warning}, which its costs hold")
         for warning in profile.provenance.warnings:
-            console.note(f"warning: {warning}")
+            console.after(f"warning: {warning}")
     return with_changes(with_proxies(profile), changes)
+
+
+def modeled_on(profile: Profile, source: Trace) -> str:
+    """Return what a verdict of replays opens with: "modeled", and on whose machine where that is not the trace's."""
+    if profile.device_name == source.manifest.device_name:
+        return "modeled"
+    return f"modeled at the costs of another machine, {profile.name}"
 
 
 def _of_same_models(profile: Profile, path: Path, source: Trace, *, allow_other: bool) -> Profile:
@@ -53,6 +60,6 @@ def _of_same_models(profile: Profile, path: Path, source: Trace, *, allow_other:
     warning = check_models(*models, allow_other=allow_other)
     if warning is None:
         return profile
-    console.note(f"warning: {warning}")
+    console.after(f"warning: {warning}")
     provenance = profile.provenance
     return replace(profile, provenance=replace(provenance, warnings=(*provenance.warnings, warning)))

@@ -1,39 +1,51 @@
-"""How the placements of one `simtool replay` differ, in the words and by the rules of `simtool compare`."""
+"""How the replays of one command differ, in the words and by the rules of `simtool compare`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from simtool.cli.shared import console
+from simtool.analysis.comparison.headline import baseline_of
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.comparison import Comparison
     from simtool.analysis.comparison.runs import Run
-    from simtool.analysis.comparison.verdict import Verdict
+    from simtool.cli.documents.parts import ComparisonRecord
+
+Runs = Mapping[str, Sequence["Run"]]
 
 
-def differences_of(runs: Mapping[str, Sequence[Run]]) -> Verdict | None:
-    """Return every placement against the headline's baseline; None where there is nothing to compare.
+def against_baseline(runs: Runs) -> dict[str, Comparison]:
+    """Return every placement's comparison with the headline's baseline; empty where there is nothing to compare.
 
     runs: by placement, one a seed.
     """
-    from simtool.analysis.comparison.arms import Arm
-    from simtool.analysis.comparison.verdict import verdicts
-
-    if len(runs) < 2 or not all(len(run.tokens) for found in runs.values() for run in found):
-        return None
-    arms = [
-        Arm(label=name, placement=name, origin="modeled", runs=tuple(found), traces=()) for name, found in runs.items()
-    ]
-    return verdicts(arms)[0]
+    if len(runs) < 2:
+        return {}
+    baseline = baseline_of(list(runs))
+    return paired({name: (baseline, runs[baseline], found) for name, found in runs.items() if name != baseline})
 
 
-def print_differences(verdict: Verdict) -> None:
-    """Print a sentence for every placement but the baseline."""
-    for comparison in verdict.comparisons:
-        console.say(f"modeled: {comparison.verdict}")
+def paired(pairs: Mapping[str, tuple[str, Sequence[Run], Sequence[Run]]]) -> dict[str, Comparison]:
+    """Compare the runs of each name with others. pairs: name -> (what it is compared with, its runs, the name's runs);
+    those without a decode step are left out.
+    """
+    from simtool.analysis.comparison.arms import ORIGIN_WORDS, Arm
+    from simtool.analysis.comparison.compare import compare
+
+    def arm(name: str, found: Sequence[Run]) -> Arm:
+        return Arm(label=name, placement=name, origin=ORIGIN_WORDS["replayed"], runs=tuple(found), traces=())
+
+    return {
+        name: compare(arm(base, before), arm(name, after))
+        for name, (base, before, after) in pairs.items()
+        if all(len(run.tokens) for run in (*before, *after))
+    }
 
 
-def differences_json(verdict: Verdict | None) -> dict[str, object]:
-    """Return each other placement's difference, by its name."""
-    return {each.other: each.to_dict() for each in verdict.comparisons} if verdict else {}
+def as_record(comparison: Comparison) -> ComparisonRecord:
+    """Return a comparison for machines."""
+    from simtool.cli.documents.parts import ComparisonRecord
+    from simtool.cli.documents.record import record
+
+    return record(ComparisonRecord, comparison.to_dict())

@@ -1,46 +1,50 @@
-"""What `simtool replay --seeds N` prints: each placement's mean over seeds, and paired differences, with intervals."""
+"""What `simtool replay --seeds N` finds beyond a line each: means over seeds, and paired changes, with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from simtool.analysis.comparison.headline import baseline_of
 from simtool.cli.shared import console
-from simtool.cli.shared.differences import differences_json
-from simtool.cli.shared.summary import TraceLine, as_json, tell_why_not_steady
+from simtool.cli.shared.summary import TraceLine
 
 if TYPE_CHECKING:
-    from simtool.analysis.comparison.verdict import Verdict
+    from simtool.cli.documents.parts import IntervalRecord
     from simtool.report.terminal.numbers import Number
     from simtool.stats.interval import Interval
 
 #: Placement -> its replays, one a seed, the same seeds for all.
 Repeats = Mapping[str, Sequence[TraceLine]]
+_Intervals = dict[str, dict[str, "IntervalRecord | None"]]
 
 
-def print_repeats(repeats: Repeats, differences: Verdict | None = None, *, json: bool) -> None:
-    """Print means over seeds with 95 % intervals, then every placement's change against the baseline, seed by seed."""
+def means_record(repeats: Repeats) -> _Intervals:
+    """Return, for machines, each placement's mean of each figure over seeds; nothing for one seed."""
+    return {name: _machine(_means(repeats, name)) for name in repeats} if _several(repeats) else {}
+
+
+def changes_record(repeats: Repeats) -> _Intervals:
+    """Return, for machines, each placement's change of each figure against the baseline's, paired by seed."""
+    if not _several(repeats):
+        return {}
     baseline = baseline_of(list(repeats))
-    others = [name for name in repeats if name != baseline]
-    if json:
-        document = {
-            "runs": [as_json(line) for lines in repeats.values() for line in lines],
-            "intervals": {name: _machine(_means(repeats, name)) for name in repeats},
-            "baseline": baseline,
-            "differences": differences_json(differences),
-            "changes": {name: _machine(_changes(repeats, name, baseline)) for name in others},
-        }
-        console.emit_json(document)
-        return
+    return {name: _machine(_changes(repeats, name, baseline)) for name in repeats if name != baseline}
+
+
+def print_means(repeats: Repeats) -> None:
+    """Print every figure's mean over seeds with its interval, and its change against the baseline."""
+    baseline = baseline_of(list(repeats))
     means = {name: [_text(n, each) for n, each in _means(repeats, name).items()] for name in repeats}
     _print(f"mean over {len(repeats[baseline])} seeds, 95 % intervals", repeats, means)
+    others = [name for name in repeats if name != baseline]
     changes = {name: [_percent(each) for each in _changes(repeats, name, baseline).values()] for name in others}
     if changes:
         _print(f"change against {baseline}, paired by seed", repeats, changes)
-    for lines in repeats.values():
-        tell_why_not_steady(min(lines, key=lambda line: line.summary.full_batch))
+
+
+def _several(repeats: Repeats) -> bool:
+    return any(len(lines) > 1 for lines in repeats.values())
 
 
 def _numbers(repeats: Repeats) -> Sequence[Number]:
@@ -53,7 +57,10 @@ def _numbers(repeats: Repeats) -> Sequence[Number]:
 def _means(repeats: Repeats, name: str) -> dict[Number, Interval | None]:
     from simtool.stats.student import known_mean_interval
 
-    return {n: known_mean_interval([n.get(line.summary) for line in repeats[name]]) for n in _numbers(repeats)}
+    draws = _draws(repeats[name])
+    return {
+        n: known_mean_interval([n.get(line.summary) for line in repeats[name]], draws=draws) for n in _numbers(repeats)
+    }
 
 
 def _changes(repeats: Repeats, name: str, baseline: str) -> dict[Number, Interval | None]:
@@ -62,11 +69,20 @@ def _changes(repeats: Repeats, name: str, baseline: str) -> dict[Number, Interva
     def values(of: str, number: Number) -> list[float | None]:
         return [number.get(line.summary) for line in repeats[of]]
 
-    return {n: relative_change(values(baseline, n), values(name, n)) for n in _numbers(repeats)}
+    draws = _draws(repeats[name])
+    return {n: relative_change(values(baseline, n), values(name, n), draws=draws) for n in _numbers(repeats)}
 
 
-def _machine(intervals: Mapping[Number, Interval | None]) -> dict[str, object]:
-    return {number.key: asdict(each) | {"half": each.half} if each else None for number, each in intervals.items()}
+def _draws(lines: Sequence[TraceLine]) -> bool:
+    """Whether each is priced at a draw of what the costs may be."""
+    return all(line.run.refitted for line in lines)
+
+
+def _machine(intervals: Mapping[Number, Interval | None]) -> dict[str, IntervalRecord | None]:
+    from simtool.cli.documents.parts import IntervalRecord
+    from simtool.cli.documents.record import record
+
+    return {number.key: record(IntervalRecord, each) if each else None for number, each in intervals.items()}
 
 
 def _text(number: Number, each: Interval | None) -> str:
@@ -80,6 +96,5 @@ def _percent(each: Interval | None) -> str:
 def _print(title: str, repeats: Repeats, cells: Mapping[str, Sequence[str]]) -> None:
     from simtool.report.terminal.tables import table
 
-    columns = ("placement", "outcomes", *(number.name for number in _numbers(repeats)))
-    rows = [(name, repeats[name][0].facts["outcomes"], *texts) for name, texts in cells.items()]
-    console.show(table(title, columns, rows, numbers_from=2))
+    columns = ("placement", *(number.name for number in _numbers(repeats)))
+    console.show(table(title, columns, [(name, *texts) for name, texts in cells.items()]))

@@ -1,34 +1,23 @@
-"""The replays of one `simtool replay`: every placement under every seed, then what they say together."""
+"""The replays of one `simtool replay`: every placement under every seed, at the costs that a seed draws."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from simtool.cli.options import FINDING, check_output, command_line
+from simtool.cli.options import check_output, command_line
 from simtool.cli.shared import console
-from simtool.cli.shared.differences import differences_of, print_differences
-from simtool.cli.shared.repeats import print_repeats
-from simtool.cli.shared.summary import TraceLine, line_of, print_lines
+from simtool.cli.shared.summary import TraceLine, line_of
 from simtool.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
-    from simtool.replay.caveats import Caveats
     from simtool.replay.scenario import Scenario, SimulatorChoice
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
     from simtool.trace.trace import Trace
-
-
-#: What the figures of a replay leave out.
-BETWEEN_STEPS = (
-    "steady tok/s and step leave out the time between steps (loop_gap); whole-run tok/s, TPOT and TTFT count it"
-)
 
 
 @dataclass(frozen=True)
@@ -56,10 +45,24 @@ class Outputs:
 
 
 @dataclass(frozen=True)
+class Replayed:
+    """Each placement's lines, one a seed. refused: a sentence for each placement that was left out."""
+
+    lines: dict[str, list[TraceLine]] = field(default_factory=dict)
+    refused: tuple[str, ...] = ()
+
+    @property
+    def all_lines(self) -> list[TraceLine]:
+        """Every line, placement by placement."""
+        return [line for found in self.lines.values() for line in found]
+
+
+@dataclass(frozen=True)
 class Replays:
     """What to replay. workload: served instead of the source's requests as recorded. base: all but placement, seed.
 
-    lenient: a placement whose costs are unknown is left out and told, not refused.
+    added: replayed only to be compared with; left out where its costs are unknown, and never written. lenient: any
+    placement whose costs are unknown is left out and told, not refused. refitted: each seed draws costs too.
     """
 
     source: Trace
@@ -69,78 +72,48 @@ class Replays:
     seeds: range
     workload: Workload | None
     lenient: bool
+    refitted: bool
     simulator: SimulatorChoice
+    added: Placement | None = None
 
-    def run(self, outputs: Outputs | None) -> tuple[dict[str, list[TraceLine]], list[str]]:
-        """Run all, seed by seed; return each placement's lines, and why others were left out."""
+    def run(self, outputs: Outputs | None) -> Replayed:
+        """Run all, seed by seed."""
         lines: dict[str, list[TraceLine]] = {}
         refused: dict[str, str] = {}
-        with console.progress("replaying", total=len(self.placements) * len(self.seeds)) as done:
+        placements = [*([self.added] if self.added else ()), *self.placements]
+        with console.progress("replaying", total=len(placements) * len(self.seeds)) as done:
             for seed in self.seeds:
                 served = self.workload.drawn_from(self.source, seed) if self.workload else self.source
-                for placement in self.placements:
+                for placement in placements:
                     scenario = replace(self.base, placement=placement, seed=seed)
+                    kept = outputs if placement is not self.added else None
                     try:
-                        lines.setdefault(placement.name, []).append(self._run(served, scenario, outputs))
+                        lines.setdefault(placement.name, []).append(self._run(served, scenario, kept))
                     except ProfileError as error:
-                        if not self.lenient:
+                        if self.added is not None and placement.name == self.added.name:
+                            console.after(f"not compared with {placement.name}: {error}")
+                        elif self.lenient:
+                            refused[placement.name] = f"{placement.name}: not replayed: {error}"
+                        else:
                             raise
-                        refused[placement.name] = f"{placement.name}: not replayed: {error}"
                     done(sum(map(len, lines.values())))
-        return {name: found for name, found in lines.items() if found}, list(refused.values())
+        return Replayed({name: found for name, found in lines.items() if found}, tuple(refused.values()))
 
     def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""
         from simtool.replay.replay import replay, replay_and_tell
 
+        costs = self.costs.refitted(scenario.seed) if self.refitted else self.costs
+        told: dict[str, object] = {"command": command_line()}
+        if self.refitted:
+            told["refit"] = scenario.seed
         if outputs is None:
-            replayed = replay(served, self.costs, scenario, simulator=self.simulator)
+            replayed = replay(served, costs, scenario, simulator=self.simulator)
+            details = {**replayed.manifest.details, **told}
+            replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
             return replace(line_of(replayed.trace(served.path)), caveats=replayed.caveats)
-        path, command = outputs.path(scenario.placement, scenario.seed), command_line()
+        path = outputs.path(scenario.placement, scenario.seed)
         trace, caveats = replay_and_tell(
-            path, served, self.costs, scenario, force=outputs.force, simulator=self.simulator, command=command
+            path, served, costs, scenario, force=outputs.force, simulator=self.simulator, told=told
         )
         return replace(line_of(trace), caveats=caveats)
-
-
-def report(
-    lines: dict[str, list[TraceLine]], refused: Sequence[str], about: str, *, json: bool, verbose: bool = False
-) -> None:
-    """Print the verdicts and the numbers, then warnings and refusals; exit 1 when something was refused.
-
-    about: what the replays have in common, said behind them. verbose: list each cost that was extrapolated, not only
-    how far they were.
-    """
-    differences = differences_of({name: [line.run for line in found] for name, found in lines.items()})
-    if differences and not json:
-        print_differences(differences)
-    if any(len(found) > 1 for found in lines.values()):
-        print_repeats(lines, differences, json=json)
-    elif lines:
-        print_lines([line for found in lines.values() for line in found], differences, json=json)
-    for line in filter(None, (about, BETWEEN_STEPS if lines else "")):
-        console.note(line)
-    _warn({name: found[0].caveats for name, found in lines.items() if found[0].caveats}, verbose=verbose)
-    for name, found in lines.items():
-        if len(found) == 1 and found[0].drawn:
-            console.note(f"{name}: one draw of many; --seeds 10 shows how much the draw matters")
-    for line in refused:
-        console.note(line)
-    if refused:
-        raise typer.Exit(FINDING)
-
-
-def _warn(caveats: Mapping[str, Caveats], *, verbose: bool) -> None:
-    """Print each warning once with the placements that it is about; what was extrapolated, for all of them together."""
-    from simtool.replay.caveats import Caveats, farthest
-
-    told: dict[str, list[str]] = {}
-    for name, each in caveats.items():
-        for warning in (each if verbose else replace(each, beyond=())).lines():
-            told.setdefault(warning, []).append(name)
-    for warning, names in told.items():
-        console.note(f"warning: {', '.join(names)}: {warning}")
-    if not verbose:
-        beyond = farthest(part for each in caveats.values() for part in each.beyond)
-        for line in Caveats(beyond=beyond).short():
-            console.note(f"warning: {line} (--verbose lists them)")

@@ -14,10 +14,11 @@ import typer
 from simtool.cli.numbers import whole_number
 from simtool.cli.shared import console
 from simtool.cli.shared.costs import costs_for
+from simtool.cli.shared.policies import placements as policies_named
 from simtool.errors import UsageError
 from simtool.files.reading import quoted
 from simtool.step.ops import CATALOGUE, priced_name
-from simtool.step.placement import Placement, resolve_placement
+from simtool.step.placement import Placement
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
@@ -91,11 +92,8 @@ def processes(jobs: int | None) -> int:
 
 
 def placements(policies: Sequence[str]) -> list[Placement]:
-    """Resolve names and files; two of one name are refused."""
-    found = [resolve_placement(policy) for policy in dict.fromkeys(policies)]
-    if len({placement.name for placement in found}) < len(found):
-        raise UsageError("two placements have the same name; give each file its own `name`")
-    return found
+    """Resolve what --policy names; see `policies.placements`."""
+    return policies_named(policies)
 
 
 def open_trace(
@@ -104,20 +102,26 @@ def open_trace(
     changes: Sequence[str] = (),
     predictor: PredictorChoice | None = None,
     *,
+    refits: int = 0,
     allow_other_model: bool = False,
 ) -> tuple[Trace, Profile]:
-    """Open a trace and its costs, and warn where the controller has no predictor or a change has no say."""
+    """Open a trace and its costs, and warn where the controller has no predictor or a change has no say.
+
+    refits: how many draws of the costs are needed, where they are calibrated from the trace.
+    """
     from simtool.calibrate.fit import REFITS
     from simtool.study.runner import controller_of
     from simtool.trace.checks.sound import open_sound
 
     trace = open_sound(path)
-    costs = costs_for(trace, profile, changes, REFITS, allow_other_model=allow_other_model)
+    costs = costs_for(trace, profile, changes, max(REFITS, refits), allow_other_model=allow_other_model)
     if predictor != "none" and controller_of(trace, costs, predictor).predictor is None:
         whose = f"the {predictor} has no predictor" if predictor else "no predictor"
-        console.note(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")
+        console.after(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")
     if any(change.partition("=")[0] == "loop_gap" for change in changes):
-        console.note("warning: loop_gap lies between steps, which no figure here counts; replay's whole-run tok/s does")
+        console.after(
+            "warning: loop_gap lies between steps, which no figure here counts; replay's whole-run tok/s does"
+        )
     return trace, costs
 
 
@@ -154,6 +158,15 @@ def controller(source: Trace, profile: Profile, predictor: PredictorChoice | Non
     return ControllerOptions(predictor).told(source, profile)
 
 
+def ranges_over(setting: Setting) -> str:
+    """Return the word for what an interval of this setting ranges over; see `Over`."""
+    from simtool.analysis.comparison.comparison import Over
+
+    if len(setting.seeds) < 2:
+        return Over.STEPS
+    return Over.DRAWS if setting.refitted else Over.SEEDS
+
+
 def covered(setting: Setting) -> str:
     """Say what an interval of this setting covers."""
     count = len(setting.seeds)
@@ -173,4 +186,4 @@ def covered(setting: Setting) -> str:
 def warn(caveats: Caveats, label: str = "", *, verbose: bool = False) -> None:
     """Print what replays warn of, in the words of `simtool replay`. verbose: each cost that was extrapolated."""
     for line in caveats.lines() if verbose else caveats.short():
-        console.note(f"warning: {label}{': ' if label else ''}{line}")
+        console.after(f"warning: {label}{': ' if label else ''}{line}")

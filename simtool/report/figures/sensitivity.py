@@ -11,12 +11,16 @@ from simtool.units import NS_PER_US
 
 _ROW_PX = 34
 _MAX_BARS = 16
-_COLOURS = {"free": "#0072B2", "halved": "#56B4E9", "moved": "#E69F00"}
+_COLOURS = {"free": "#0072B2", "halved": "#56B4E9", "moved": "#E69F00", "not blocking": "#009E73"}
 
 
 def shown_bars(found: Sensitivity) -> list[OpSensitivity]:
     """Return the bars worth drawing, the largest first: those that change the step by a thousandth at least."""
-    telling = [bar for bar in found.bars if max(abs(bar.free_ns), abs(bar.moved_ns or 0.0)) >= found.step_ns / 1000]
+    telling = [
+        bar
+        for bar in found.bars
+        if max(abs(bar.free_ns), abs(bar.moved_ns or 0.0), abs(bar.unsynced_ns or 0.0)) >= found.step_ns / 1000
+    ]
     return telling[:_MAX_BARS]
 
 
@@ -55,8 +59,10 @@ def draw_sensitivity(found: Sensitivity) -> go.Figure:
 
 
 def _gains(bars: list[OpSensitivity]) -> dict[str, list[float | None]]:
-    return {
+    gains: dict[str, list[float | None]] = {
         "free": [bar.free_ns for bar in bars],
         "halved": [bar.halved_ns for bar in bars],
         "moved": [bar.moved_ns for bar in bars],
     }
+    unsynced = [bar.unsynced_ns for bar in bars]
+    return {**gains, "not blocking": unsynced} if any(value is not None for value in unsynced) else gains

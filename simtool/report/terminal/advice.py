@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
-from simtool.analysis.comparison.comparison import Comparison
+from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.verdict import verdicts
 from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
 from simtool.study.runner import Setting
@@ -14,6 +14,13 @@ from simtool.trace.trace import Trace
 from simtool.units import format_ns
 
 _MOST_CHANGES = 3
+#: What an interval of replays covers, by what it ranges over.
+_COVERS = {
+    Over.DRAWS: "noise and the fit of the costs",
+    Over.SEEDS: "noise only, not the fit of the costs",
+    Over.STEPS: "the run's own steps only, for the costs have no noise",
+}
+_TOLD, _UNTOLD = "\N{CHECK MARK}", "\N{BALLOT X}"
 _REPEATS = 5
 _LIVE = ORIGIN_WORDS["live"]
 
@@ -22,27 +29,28 @@ _LIVE = ORIGIN_WORDS["live"]
 class Decision:
     """What to do: turn one placement on, leave it off, or neither can be told. comparison: what that rests on.
 
-    use: the placement to turn on; None: none. told: whether the comparison settles it. origin: live or modeled.
+    use: the placement to turn on; None: none. told: whether the comparison settles it. kind: live or modeled; origin:
+    the same in words, such as "modeled at the costs of another machine".
     others: every candidate's comparison. hinges: what the recorded predictor says, where that is otherwise.
     """
 
     comparison: Comparison
     use: str | None
     told: bool
+    kind: str
     origin: str
     others: tuple[Comparison, ...]
     hinges: Comparison | None = None
 
 
-def decide(advice: Advice | None, live: Sequence[Comparison]) -> Decision:
+def decide(advice: Advice | None, live: Sequence[Comparison], modeled: str = ORIGIN_WORDS["replayed"]) -> Decision:
     """Take the verdict from live runs where there are any, else replays: the lead, or the least loss.
 
-    advice: None where nothing could be replayed; then there are live runs.
+    advice: None where nothing could be replayed; then there are live runs. modeled: what is said of replays' figures.
     """
     found = tuple(live) or (advice.comparisons if advice else ())
     ahead = [each for each in found if each.resolved and each.ratio > 1]
     behind = [each for each in found if each.resolved and each.ratio < 1]
-    origin = _LIVE if live else ORIGIN_WORDS["replayed"]
     sound = all(each.load.trustworthy for each in found)
     best = max(ahead if ahead and sound else found, key=lambda each: each.ratio)
     told = sound and (bool(ahead) or len(behind) == len(found))
@@ -51,7 +59,8 @@ def decide(advice: Advice | None, live: Sequence[Comparison]) -> Decision:
         comparison=best,
         use=best.other if ahead and sound and hinges is None else None,
         told=told and hinges is None,
-        origin=origin,
+        kind=_LIVE if live else ORIGIN_WORDS["replayed"],
+        origin=_LIVE if live else modeled,
         others=found,
         hinges=hinges,
     )
@@ -95,9 +104,14 @@ def _said(found: Comparison) -> str:
     return f"{found.other} gives {abs(found.ratio - 1) * 100:.1f} % {more} tokens/s (95 % interval {found.interval})"
 
 
-def each_of(decision: Decision) -> list[str]:
-    """Return a line a candidate: its difference, with its interval."""
-    return [f"{each.other}: {(each.ratio - 1) * 100:+.1f} % ({each.interval})" for each in decision.others]
+def each_of(decision: Decision) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return the heads and a row a candidate: its difference with its interval, marked where that is told apart."""
+    heads = ("placement", "change", f"95 % over {decision.comparison.over}", "told apart")
+    rows = [
+        (each.other, f"{(each.ratio - 1) * 100:+.1f} %", each.ends, _TOLD if each.resolved else _UNTOLD)
+        for each in decision.others
+    ]
+    return heads, rows
 
 
 def rests_on(decision: Decision, setting: Setting, aside: Sequence[Comparison]) -> list[str]:
@@ -108,7 +122,7 @@ def rests_on(decision: Decision, setting: Setting, aside: Sequence[Comparison]) 
     manifest, profile = setting.source.manifest, setting.profile
     prompts = setting.source.table("requests").height
     load = f"{prompts} prompts at concurrency {setting.concurrency}, {manifest.algorithm}, SL {manifest.sl}"
-    if decision.origin == _LIVE:
+    if decision.kind == _LIVE:
         machine = f"{manifest.device_name} ({manifest.device})"
         return [f"{decision.comparison.repetitions} live runs of each: {load}, {machine}", decision.comparison.method]
     other = "" if profile.device_name == manifest.device_name else ", another machine than the trace's"
@@ -118,14 +132,14 @@ def rests_on(decision: Decision, setting: Setting, aside: Sequence[Comparison]) 
         f"costs of {profile.name}: {profile.device_name} ({profile.device}){other}",
         setting.controller.told(setting.source, profile),
         *([f"set aside, for one live run of each settles nothing: {', '.join(told)}"] if told else ()),
-        "not measured live: the interval covers noise and the fit of the costs, no other prompts or machines",
+        f"not measured live: the interval covers {_COVERS[decision.comparison.over]}, no other prompts or machines",
     ]
 
 
 def what_matters(advice: Advice) -> list[tuple[str, str, str]]:
     """Return (change, gain, interval) of the changes that are worth most; an op for free: the most it can give."""
     rows = [
-        (_change(change), f"{(change.worth.ratio - 1) * 100:+.1f} %", change.worth.interval)
+        (_change(change), f"{(change.worth.ratio - 1) * 100:+.1f} %", change.worth.ends)
         for change in advice.changes
         if change.worth.resolved
     ]
@@ -141,7 +155,7 @@ def to_be_surer(decision: Decision, source: Trace, concurrency: int, names: tupl
     """Return the command that would make the verdict surer. names: of the baseline and of the candidate."""
     baseline, candidate = names
     manifest = source.manifest
-    needed = decision.comparison.needed if decision.origin == _LIVE else None
+    needed = decision.comparison.needed if decision.kind == _LIVE else None
     repeats = max(_REPEATS, min(needed or _REPEATS, 40))
     device = "" if manifest.device == "cpu" else f" --device {manifest.device}"
     return (

@@ -48,7 +48,7 @@ class WhatIfGrid:
         if name == BASELINE or BASELINE not in known:
             return None
         first, second = run_cells([(setting, known[BASELINE]), (setting, known[name])])
-        return compare(arm_of(first), arm_of(second), draws=setting.refitted)
+        return compare(arm_of(first), arm_of(second))
 
 
 def grid_json(grid: WhatIfGrid, progress: Callable[[], None]) -> Json:

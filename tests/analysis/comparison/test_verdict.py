@@ -53,7 +53,9 @@ def test_the_headline_is_a_pair_that_is_resolved():
 def test_groups_are_answered_apart():
     arms = [_arm("static", [9]), _arm("static", [5], "modeled", "modeled"), _arm("lag", [6], "modeled", "modeled")]
     live, modeled = verdicts(arms)
-    assert live.headline == "live: static is alone, so there is nothing to compare it with"
+    alone = "live: static is alone, so there is nothing to compare it with; static (modeled), lag (modeled): of another"
+    assert live.headline.startswith(alone)
+    assert (live.told, live.beside) == (False, tuple(arms[1:]))
     assert modeled.headline.startswith("modeled: lag gives 20.0 % more tokens/s than static")
 
 

@@ -67,6 +67,6 @@ def test_the_command_says_broken_with_status_1(monkeypatch, capsys):
         "simtool.cli.commands.traces.doctor.diagnose", lambda _env: [Check("torch", BROKEN, "bad", "mend me")]
     )
     assert run(["doctor", "--json"]) == 1
-    assert json.loads(capsys.readouterr().out)[0]["remedy"] == "mend me"
+    assert json.loads(capsys.readouterr().out)["checks"][0]["remedy"] == "mend me"
     assert run(["doctor"]) == 1
     assert "mend: mend me" in capsys.readouterr().out

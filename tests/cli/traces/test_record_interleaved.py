@@ -6,6 +6,7 @@ import pytest
 
 from simtool.cli.main import run
 from simtool.trace.trace import open_trace
+from tests.cli.documents.schemas import checked
 from tests.engine import golden
 
 PAIR = golden.FOLDER / "dspark_b7"
@@ -23,8 +24,11 @@ def prompts(tmp_path):
 def test_runs_take_turns_and_each_is_a_whole_trace(prompts, tmp_path, capsys):
     out = tmp_path / "runs"
     arms = ["--policy", "static", "--policy", "lag", "--repeats", "2", "--predictor", "none", "--concurrency", "2"]
-    assert run(["record", *MODELS, *arms, "--prompt-ids", str(prompts), "--kv-blocks", "20", "--out", str(out)]) == 0
-    assert f"next: simtool compare {out}/*" in capsys.readouterr().err
+    options = ["--prompt-ids", str(prompts), "--kv-blocks", "20", "--out", str(out), "--json"]
+    assert run(["record", *MODELS, *arms, *options]) == 0
+    printed = capsys.readouterr()
+    assert f"next: simtool compare {out}/*" in printed.err
+    assert {line["placement"] for line in checked(printed.out)["runs"]} == {"static", "lag"}
     names = ["static-0", "static-1", "lag-0", "lag-1"]
     traces = {name: open_trace(out / name) for name in names}
     assert {path.name for path in out.iterdir()} == set(names)
@@ -34,14 +38,14 @@ def test_runs_take_turns_and_each_is_a_whole_trace(prompts, tmp_path, capsys):
         assert static.manifest.details["kv_blocks"] == 20
         assert static.table("requests")["output_tokens"].equals(lag.table("requests")["output_tokens"])
         assert static.manifest.details["in_turns_with"] == [f"lag-{repeat}"]
-    assert run(["compare", *(str(out / name) for name in names)]) == 0
+    assert run(["compare", *(str(out / name) for name in names), "--verbose"]) in (0, 1)
     assert "recorded in turns, step by step" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--policy", "static", "--policy", "static"], "a placement was given twice"),
+        (["--policy", "static", "--policy", "static"], "--policy static is given twice"),
         (["--policy", "static", "--repeats", "0"], "--repeats is 0"),
         (["--policy", "static", "--repeats", "2", "--profile", "3"], "--profile runs one placement again"),
     ],
@@ -58,7 +62,7 @@ def test_validate_splits_a_file_of_prompts(prompts, tmp_path, capsys):
     out = tmp_path / "v"
     arms = ["--policy", "static", "--policy", "lag", "--repeats", "2", "--concurrency", "2", "--block-size", "4"]
     assert run(["validate", *MODELS, *arms, "--prompt-ids", str(prompts), "--out", str(out), "--json"]) == 0
-    capsys.readouterr()
+    assert checked(capsys.readouterr().out)["pairs"]
     fit, live = (open_trace(out / use / "static-0") for use in ("fit", "live"))
     assert fit.manifest.details["block_size"] == live.manifest.details["block_size"] == 4
     assert fit.table("requests").height == live.table("requests").height == 2

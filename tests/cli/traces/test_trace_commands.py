@@ -50,7 +50,7 @@ def test_inspect_json_and_findings(trace: Path, capsys: pytest.CaptureFixture[st
     (trace / "rows.parquet").write_bytes(b"lost")
     TraceWriter(trace.with_name("killed"), small_manifest())
     assert run(["inspect", "run", "killed", "--json"]) == 1
-    damaged, killed = json.loads(capsys.readouterr().out)
+    damaged, killed = json.loads(capsys.readouterr().out)["traces"]
     assert damaged["rows"]["rows"] is None
     assert damaged["rows"]["steps"] == 4
     assert damaged["findings"][0]["severity"] == "error"

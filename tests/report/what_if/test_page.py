@@ -65,7 +65,7 @@ def said(setting, name, changes=()):
     """What the studies say of a placement at these costs."""
     changed = replace(setting, profile=with_changes(setting.profile, changes))
     base, other = run_cells([(changed, BUILT_IN["static"]), (changed, BUILT_IN[name])])
-    found = compare(arm_of(base), arm_of(other), draws=setting.refitted)
+    found = compare(arm_of(base), arm_of(other))
     return answer_text(name, setting.concurrency, setting.source.manifest.sl, found)
 
 

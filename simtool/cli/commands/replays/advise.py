@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simtool.analysis.comparison.headline import BASELINE
 from simtool.cli.options import FINDING, JsonFlag, OtherModelFlag, Traces, VerboseFlag, check_distinct, command_name
 from simtool.cli.shared import console, study
+from simtool.cli.shared.costs import modeled_on
+from simtool.cli.shared.differences import as_record
+from simtool.cli.shared.policies import ALL
 from simtool.errors import SimtoolError, UsageError
-from simtool.step.placement import PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
     from simtool.analysis.comparison.comparison import Comparison
+    from simtool.cli.documents.of_replays import AdviseDocument
     from simtool.profile.profile import Profile
     from simtool.replay.controller_options import PredictorChoice
     from simtool.report.terminal.advice import Decision
@@ -24,21 +28,21 @@ if TYPE_CHECKING:
     from simtool.study.runner import Setting
     from simtool.trace.trace import Trace
 
-_BASELINE = "static"
-_SCHEMA_VERSION = 1
+_MOST_DRAWS = 200
 
 
 def advise(
     traces: Traces,
-    policy: Annotated[list[str] | None, typer.Option(help="Placements to turn on, perhaps; may be repeated; default: "
-                                                          "this-step, lag and lag-overlap.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(help="Placements to turn on, perhaps: names, .toml files or all; "
+                                                          "may be repeated; default: all.")] = None,
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
     waves: study.Waves = None,
-    seeds: Annotated[int, typer.Option(help="Replays of each placement, with noise and refitted costs; 3 or more, for "
+    seeds: Annotated[int, typer.Option(help="Replays of each placement, with noise and refitted costs: 3 to 200, for "
                                             "the intervals.")] = 8,
+    noise_only: study.NoiseOnly = False,
     jobs: study.Jobs = None,
     verbose: VerboseFlag = False,
     json: JsonFlag = False,
@@ -47,22 +51,23 @@ def advise(
 
     Live runs of static and of a candidate decide where there are any, else replays. Exit status 1: it cannot be told.
     """
-    if seeds < 3:
-        raise UsageError(f"--seeds {seeds}: an interval worth acting on needs 3 or more")
+    if not 3 <= seeds <= _MOST_DRAWS:
+        raise UsageError(f"--seeds {seeds}: an interval worth acting on needs 3 or more; at most {_MOST_DRAWS}")
     check_distinct(traces)
-    names = policy or [name for name in PULL_REQUEST_ARMS if name != _BASELINE]
-    baseline, *candidates = study.placements([_BASELINE, *names])
+    named = study.placements(policy or [ALL])
+    (baseline,) = study.placements([BASELINE])
+    candidates = [placement for placement in named if placement.name != BASELINE]
     if not candidates:
-        raise UsageError(f"--policy {_BASELINE} is what the others are compared with; name another placement")
+        raise UsageError(f"--policy {BASELINE} is what the others are compared with; name another placement")
     from simtool.replay.controller_options import ControllerOptions
     from simtool.report.terminal import advice as words
     from simtool.study.advice import STAGES
     from simtool.study.advice import advise as run
 
-    opened, source, costs = _open(traces, profile, predictor, allow_other_model=allow_other_model)
+    opened, source, costs = _open(traces, profile, predictor, seeds, allow_other_model=allow_other_model)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     same_load = concurrency in (None, source.manifest.concurrency)
-    live, aside = words.live_comparisons(opened, _BASELINE) if same_load else ([], [])
+    live, aside = words.live_comparisons(opened, BASELINE) if same_load else ([], [])
     from simtool.study.runner import Setting
     from simtool.study.settings import settings_of
 
@@ -71,7 +76,10 @@ def advise(
     try:
         for placement in candidates:
             study.check_priced(costs, placement)
-        (setting,) = settings_of(source, costs, [wanted], waves, seeds=_draws(costs, seeds), predictor=predictor)
+        draws = _draws(costs, seeds)
+        (setting,) = settings_of(
+            source, costs, [wanted], waves, seeds=draws, noise_only=noise_only, predictor=predictor
+        )
         known = {placement.name for placement in candidates}
         leading = max(live, key=lambda each: each.ratio).other if live else None
         with console.progress("replaying", total=STAGES) as done:
@@ -86,10 +94,10 @@ def advise(
     except SimtoolError as error:
         if not live:
             raise
-        console.note(f"nothing was replayed, so what else is worth doing is not said: {error}")
-    decision = words.decide(found, live)
+        console.after(f"nothing was replayed, so what else is worth doing is not said: {error}")
+    decision = words.decide(found, live, modeled_on(costs, source))
     if json:
-        console.emit_json(_document(found, decision, source))
+        console.emit(_document(found, decision, source))
     else:
         _print(found, decision, setting, aside)
     if found is not None:
@@ -104,7 +112,12 @@ def _draws(costs: Profile, seeds: int) -> int:
 
 
 def _open(
-    paths: Sequence[Path], profile: Path | None, predictor: PredictorChoice | None, *, allow_other_model: bool
+    paths: Sequence[Path],
+    profile: Path | None,
+    predictor: PredictorChoice | None,
+    seeds: int,
+    *,
+    allow_other_model: bool,
 ) -> tuple[list[Trace], Trace, Profile]:
     """Open all; the trace that knows most outcomes is the one that is replayed."""
     from simtool.trace.checks.sound import open_sound
@@ -115,19 +128,22 @@ def _open(
     best = max(opened, key=lambda trace: trace.table("outcomes").height)
     live = [trace for trace in opened if trace.manifest.origin == "live"]
     if profile is None and len(live) > 1:
-        return opened, best, _pooled(live)
-    source, costs = study.open_trace(best.path, profile, (), predictor, allow_other_model=allow_other_model)
+        return opened, best, _pooled(live, seeds)
+    source, costs = study.open_trace(
+        best.path, profile, (), predictor, refits=seeds, allow_other_model=allow_other_model
+    )
     return opened, source, costs
 
 
-def _pooled(live: Sequence[Trace]) -> Profile:
+def _pooled(live: Sequence[Trace], seeds: int) -> Profile:
     """Costs fitted on all live traces; the predictor that they were recorded with, where one of them had one."""
     from simtool.calibrate.fit import REFITS, calibrate
     from simtool.profile.proxies import with_proxies
     from simtool.replay.scenario import recorded_controller
 
     today = date.today().isoformat()
-    costs = calibrate(live, name="the traces given", command=command_name(), created=today, refits=REFITS)
+    refits = max(REFITS, seeds)
+    costs = calibrate(live, name="the traces given", command=command_name(), created=today, refits=refits)
     recorded = [known for trace in live if (known := recorded_controller(trace.manifest).predictor)]
     return with_proxies(replace(costs, predictor=recorded[0] if recorded else costs.predictor))
 
@@ -136,16 +152,16 @@ def _print(found: Advice | None, decision: Decision, setting: Setting, aside: Se
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.tables import table
 
-    console.say(words.headline(decision, _BASELINE), style="bold")
-    _section(f"Each against {_BASELINE} ({decision.origin})", words.each_of(decision))
-    _section("It rests on", words.rests_on(decision, setting, aside))
+    console.say(words.headline(decision, BASELINE), style="bold")
+    console.show(table(f"Against {BASELINE}, tokens/s ({decision.origin})", *words.each_of(decision)))
     best = found.best.other if found else decision.comparison.other
     if found is not None:
         if rows := words.what_matters(found):
-            heads = ("change", "gain", "95 % interval")
+            heads = ("change", "gain", f"95 % over {found.best.over}")
             console.show(table(f"What else is worth doing, under {best} (modeled)", heads, rows))
-        _section(f"What would turn it: {best} against {_BASELINE} (modeled)", words.what_turns(found))
-    _section("To be surer", [words.to_be_surer(decision, setting.source, setting.concurrency, (_BASELINE, best))])
+        _section(f"What would turn it: {best} against {BASELINE} (modeled)", words.what_turns(found))
+    _section("It rests on", words.rests_on(decision, setting, aside))
+    _section("To be surer", [words.to_be_surer(decision, setting.source, setting.concurrency, (BASELINE, best))])
 
 
 def _section(title: str, lines: Sequence[str]) -> None:
@@ -154,25 +170,33 @@ def _section(title: str, lines: Sequence[str]) -> None:
         console.say(f"  {line}")
 
 
-def _document(found: Advice | None, decision: Decision, source: Trace) -> dict[str, object]:
-    def told(comparison: object) -> dict[str, object]:
-        names = ("baseline", "other", "ratio", "resolved", "interval", "method")
-        return {name: getattr(comparison, name) for name in names}
+def _document(found: Advice | None, decision: Decision, source: Trace) -> AdviseDocument:
+    from simtool.cli.documents.of_replays import AdviseDocument, ChangeRecord, TurnRecord
+    from simtool.cli.documents.record import document, record
+    from simtool.report.terminal import advice as words
 
-    return {
-        "schema_version": _SCHEMA_VERSION,
-        "source": str(source.path),
-        "use": decision.use,
-        "told": decision.told,
-        "origin": decision.origin,
-        "verdict": told(decision.comparison),
-        "candidates": [told(each) for each in decision.others],
-        "modeled": [told(each) for each in found.comparisons] if found else [],
-        "with_recorded_predictor": [told(each) for each in found.as_recorded] if found else [],
-        "changes": [
-            {"lever": each.lever, "subject": each.subject, "draft_ms": each.draft_ms, **told(each.worth)}
-            for each in (found.changes if found else ())
+    changes = found.changes if found else ()
+    return document(
+        AdviseDocument,
+        trace=str(source.path),
+        answer=words.headline(decision, BASELINE),
+        use=decision.use,
+        told=decision.told,
+        origin=decision.kind,
+        verdict=as_record(decision.comparison),
+        candidates=[as_record(each) for each in decision.others],
+        modeled=[as_record(each) for each in found.comparisons] if found else [],
+        with_recorded_predictor=[as_record(each) for each in found.as_recorded] if found else [],
+        changes=[
+            record(
+                ChangeRecord,
+                lever=each.lever,
+                subject=each.subject,
+                draft_ms=each.draft_ms,
+                worth=as_record(each.worth),
+            )
+            for each in changes
         ],
-        "turns": [asdict(turn) for turn in found.turns] if found else [],
-        "warnings": found.caveats.lines() if found else [],
-    }
+        turns=[record(TurnRecord, turn) for turn in found.turns] if found else [],
+        warnings=found.caveats.lines() if found else [],
+    )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, OutPath, Traces, check_distinct, check_output
 from simtool.cli.shared import console
@@ -13,14 +14,28 @@ from simtool.errors import UsageError
 from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simtool.cli.documents.of_replays import CalibrateDocument
     from simtool.profile.cost import Cost
     from simtool.profile.profile import Profile
+
+#: Kind of step ("" between steps), lane, what, its cost.
+_Priced = tuple[str, str, str, "Cost"]
+
+_HEADS = (
+    "of a decode step, the dearest first; off: mean error on steps kept out of the fit, of the mean (--verbose: "
+    "prefill steps, what each cost grows by, R2)"
+)
 
 
 def calibrate(
     traces: Traces,
     out: OutPath = None,
     allow_other_model: OtherModelFlag = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also prefill steps, what each cost grows by, and how well that explains.")
+    ] = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
@@ -42,37 +57,61 @@ def calibrate(
     profile = fit(opened, name=name, command=command, created=today, refits=REFITS, other_models=allow_other_model)
     save_profile(profile, path)
     if json:
-        console.emit_json(_as_json(profile, path))
+        console.emit(_document(profile, path))
     else:
-        _print(profile)
-        console.note(f"profile written to {path}")
+        _print(profile, path, verbose=verbose)
 
 
-def _print(profile: Profile) -> None:
+def _print(profile: Profile, path: Path, *, verbose: bool) -> None:
     from simtool.report.terminal.tables import table
 
-    rows = [row for each in _costs(profile) if (row := _row(*each))]
-    columns = ("step", "lane", "what", "grows by", "n", "mean us", "p99 us", "R2", "held-out error")
-    console.show(table(f"{profile.name}: {profile.device_name}", columns, rows, numbers_from=4))
-    console.say("latencies of a decode step, mean us: " + "; ".join(_latency(*each) for each in _latencies(profile)))
+    priced = list(_costs(profile))
+    error = held_out_error(profile)
+    off = "" if error is None else f"; steps kept out of the fit are predicted within {error:.0%}, work by work"
+    console.say(f"{path} prices {len(priced)} kinds of work on {profile.device_name}{off}", style="bold")
+    shown = [each for each in priced if verbose or each[0] != "prefill"]
+    shown.sort(key=lambda each: (each[0] == "prefill", -(each[3].quality.mean_ns if each[3].quality else 0.0)))
+    rows = [row for each in shown if (row := _row(*each, verbose=verbose))]
+    measured = ("n", "mean", "p99", "off")
+    columns = ("work", "step", "lane", *measured, "R2", "grows by") if verbose else ("work", "lane", *measured)
+    console.show(table("", columns, rows, numbers_from=3 if verbose else 2))
+    if not verbose:
+        console.after(_HEADS)
+    _print_rest(profile)
+
+
+def _print_rest(profile: Profile) -> None:
+    latencies = "; ".join(_latency(*each) for each in _latencies(profile))
+    console.after(f"latencies of a decode step, mean us: {latencies}")
     if profile.predictor is not None:
         fitted = profile.predictor
-        console.say(
+        console.after(
             f"predictor: validate ms = {fitted.intercept_ms:.3f} + {fitted.query_token_ms:.4f} x rows + "
             f"{fitted.query_prefix_ms:.2e} x sum of kv lengths over the rows"
         )
     for warning in profile.provenance.warnings:
-        console.note(f"warning: {warning}")
+        console.after(f"warning: {warning}")
 
 
-def _costs(profile: Profile) -> Iterator[tuple[str, str, str, Cost]]:
+def held_out_error(profile: Profile) -> float | None:
+    """Return the mean |error| of a decode step's work on blocks kept out of the fit, weighted by its time."""
+    known = [
+        (quality.mean_ns * quality.n, quality.held_out_error)
+        for kind, _, _, cost in _costs(profile)
+        if kind == "decode" and (quality := cost.quality) and quality.held_out_error is not None
+    ]
+    whole = sum(weight for weight, _ in known)
+    return sum(weight * error for weight, error in known) / whole if whole else None
+
+
+def _costs(profile: Profile) -> Iterator[_Priced]:
     """Yield host times and device durations as (kind of step, lane, name, cost)."""
     for kind in ("prefill", "decode"):
         steps = profile.steps(kind)
         for name, host in steps.host.items():
             yield kind, "host", name, host.pre
             if host.post is not None:
-                yield kind, "host", f"{name}, after its wait", host.post
+                yield kind, "host", f"{name}, waited", host.post
         for name, work in steps.device.items():
             yield kind, "device", name, work.duration
     yield "", "host", "loop_gap", profile.loop_gap
@@ -93,21 +132,26 @@ def _latency(what: str, costs: list[Cost]) -> str:
     return f"{what} {min(means):.1f} to {max(means):.1f}" if means else f"{what}: not seen"
 
 
-def _row(kind: str, lane: str, name: str, cost: Cost) -> tuple[str, ...] | None:
+def _row(kind: str, lane: str, name: str, cost: Cost, *, verbose: bool) -> tuple[str, ...] | None:
     quality = cost.quality
     if quality is None:
         return None
+    off = "-" if quality.held_out_error is None else f"{quality.held_out_error:.0%}"
+    times = format_ns(round(quality.mean_ns)), format_ns(round(quality.p99_ns))
+    if not verbose:
+        return name, lane, str(quality.n), *times, off
     r2 = "-" if quality.r2 is None else f"{quality.r2:.2f}"
-    held_out = "-" if quality.held_out_error is None else f"{quality.held_out_error:.1%}"
     grows = ", ".join(f"{format_ns(slope)}/{feature}" for feature, slope in cost.per_feature_ns.items())
-    times = (f"{quality.mean_ns / NS_PER_US:.1f}", f"{quality.p99_ns / NS_PER_US:.1f}")
-    return kind, lane, name, grows, str(quality.n), *times, r2, held_out
+    return name, kind, lane, str(quality.n), *times, off, r2, grows
 
 
-def _as_json(profile: Profile, path: Path) -> dict[str, object]:
-    whole = profile.to_dict()
+def _document(profile: Profile, path: Path) -> CalibrateDocument:
+    from simtool.cli.documents.of_replays import CalibrateDocument, CostRecord
+    from simtool.cli.documents.record import document, record
+
     costs = []
     for kind, lane, name, cost in _costs(profile):
         line = {key: value for key, value in cost.to_dict().items() if key not in ("residuals_ns", "refits")}
-        costs.append({"step": kind, "lane": lane, "what": name, **line})
-    return {"profile": str(path), "predictor": whole["predictor"], "provenance": whole["provenance"], "costs": costs}
+        costs.append(record(CostRecord, line, step=kind, lane=lane, what=name))
+    told = {"predictor": profile.to_dict()["predictor"], "provenance": profile.provenance}
+    return document(CalibrateDocument, told, profile=str(path), costs=costs, held_out_error=held_out_error(profile))

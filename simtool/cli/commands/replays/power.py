@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -40,20 +39,17 @@ def power(
     plans = [_plan(base, arm, sizes, chance) for base, arm in _pairs(arms, baseline)]
     load = foreign_load(opened)
     if json:
-        console.emit_json(
-            {
-                "chance": chance,
-                **load.to_dict(),
-                "plans": [asdict(each) | {"at_least": each.at_least} for each in plans],
-            }
-        )
+        from simtool.cli.documents.of_replays import PlanRecord, PowerDocument
+        from simtool.cli.documents.record import document, record
+
+        told = [record(PlanRecord, each, at_least=each.at_least) for each in plans]
+        console.emit(document(PowerDocument, load.to_dict(), chance=chance, plans=told))
         return
     if load.warning:
         console.say(f"{load.warning}, so the spread below is not only the placements' own", style="bold")
-    for each in plans:
-        _print(each, chance)
+    _print(plans, chance)
     for copy in (copy for arm in arms for copy in arm.copies):
-        console.note(copy)
+        console.after(copy)
 
 
 def _sizes(text: str) -> list[float]:
@@ -93,14 +89,32 @@ def _plan(base: Arm, arm: Arm, sizes: list[float], chance: float) -> RepetitionP
     return plan(base, arm, sizes, chance)
 
 
-def _print(plan: RepetitionPlan, chance: float) -> None:
+def _print(plans: list[RepetitionPlan], chance: float) -> None:
+    """The answer for the size nearest to 1 %, then a table with a line a placement and size."""
     from simtool.report.terminal.tables import table
+    from simtool.stats.power import MAX_REPETITIONS
 
-    rows = [(f"{size.difference:+.2%}", _count(size.paired), _count(size.unpaired)) for size in plan.sizes]
-    of = "whole-run tok/s" if plan.metric == "whole_run_tokens_per_s" else "steady tok/s"
-    console.say(f"{plan.other} over {plan.baseline}: {plan.observed:+.1%} {of} seen; {_spread(plan)}")
-    title = f"repetitions of each that tell a difference {chance:.0%} of the time"
-    console.show(table(title, ("difference", "paired (interleaved)", "unpaired"), rows, numbers_from=0))
+    one = min(range(len(plans[0].sizes)), key=lambda index: abs(abs(plans[0].sizes[index].difference) - 0.01))
+    paired, unpaired = (
+        max((getattr(plan.sizes[one], how) or MAX_REPETITIONS + 1) for plan in plans) for how in ("paired", "unpaired")
+    )
+    bound = "at least " if any(plan.at_least for plan in plans) else ""
+    size = abs(plans[0].sizes[one].difference) * 100
+    console.say(
+        f"a difference of {size:g} % of tokens/s is told {chance:.0%} of the time by "
+        f"{bound}{_count(paired)} interleaved repetitions of each, or {_count(unpaired)} that are not interleaved",
+        style="bold",
+    )
+    rows = [
+        (plan.other, f"{size.difference:+.2%}", _count(size.paired), _count(size.unpaired))
+        for plan in plans
+        for size in plan.sizes
+    ]
+    title = f"repetitions of each that tell a difference from {plans[0].baseline} {chance:.0%} of the time"
+    console.show(table(title, ("placement", "difference", "interleaved", "not"), rows))
+    for plan in plans:
+        of = "whole-run tok/s" if plan.metric == "whole_run_tokens_per_s" else "steady tok/s"
+        console.after(f"{plan.other} over {plan.baseline}: {plan.observed:+.1%} {of} seen; {_spread(plan)}")
 
 
 def _spread(plan: RepetitionPlan) -> str:
@@ -119,4 +133,4 @@ def _spread(plan: RepetitionPlan) -> str:
 def _count(count: int | None) -> str:
     from simtool.stats.power import MAX_REPETITIONS
 
-    return f"over {MAX_REPETITIONS}" if count is None else str(count)
+    return f"over {MAX_REPETITIONS}" if count is None or count > MAX_REPETITIONS else str(count)

@@ -37,10 +37,12 @@ def profile(
     sources = made.provenance.sources
     kinds = {kind: sum(source["kind"] == kind for source in sources) for kind in ("published", "derived", "assumed")}
     if json:
-        whole = made.to_dict()
-        console.emit_json({"profile": str(path), "figures": kinds, "provenance": whole["provenance"]})
+        from simtool.cli.documents.of_replays import ProfileDocument
+        from simtool.cli.documents.record import document
+
+        told = {"profile": str(path), "figures": kinds, "provenance": made.provenance}
+        console.emit(document(ProfileDocument, told))
         return
     counted = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    console.say(f"{made.name}: {made.device_name}; {len(sources)} figures: {counted}")
-    console.say("no noise and no intervals: nothing of it was measured")
-    console.note(f"profile written to {path}")
+    console.say(f"{path} prices a machine by {len(sources)} figures, none of them measured here: {counted}")
+    console.after(f"{made.name}: {made.device_name}; no noise and no intervals: nothing of it was measured")

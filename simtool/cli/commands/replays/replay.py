@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
+from simtool.analysis.comparison.headline import BASELINE
 from simtool.cli.options import (
     ForceFlag,
     JsonFlag,
@@ -17,11 +20,15 @@ from simtool.cli.options import (
     check_controller,
 )
 from simtool.cli.shared import console
-from simtool.cli.shared.costs import costs_for
-from simtool.cli.shared.replaying import Outputs, Replays, report
+from simtool.cli.shared.costs import costs_for, modeled_on
+from simtool.cli.shared.policies import ALL
+from simtool.cli.shared.policies import placements as resolved
+from simtool.cli.shared.replay_report import ReplayReport
+from simtool.cli.shared.replaying import Outputs, Replays
+from simtool.cli.shared.study import NoiseOnly
 from simtool.cli.shared.summary import arrived_over_time
 from simtool.errors import UsageError
-from simtool.step.placement import PULL_REQUEST_ARMS, Placement, resolve_placement, with_lag
+from simtool.step.placement import NAMED, Placement, with_lag
 from simtool.units import TimeUnit
 
 if TYPE_CHECKING:
@@ -31,8 +38,6 @@ if TYPE_CHECKING:
     from simtool.replay.workload import Workload
     from simtool.step.controller import ControllerSettings
     from simtool.trace.trace import Trace
-
-_ALL = "all"
 
 
 def replay(
@@ -62,7 +67,8 @@ def replay(
     outcomes: Annotated[Literal["strict", "resample"], typer.Option(help="strict: refuse an anchor that the trace "
                          "lacks; resample: substitute a near one, and say how many.")] = "strict",
     noise: Annotated[Literal["none", "residual"], typer.Option(help="residual: resampled fit residuals, alike under "
-                         "every placement.")] = "none",
+                         "every placement; several --seeds draw the costs too, as in the studies.")] = "none",
+    noise_only: NoiseOnly = False,
     seed: Annotated[int | None, typer.Option(help="Seed of noise, Poisson arrivals and bootstrapped outcomes; default "
                                                   "0.")] = None,
     seeds: Annotated[int, typer.Option(help="Replays of each placement, under so many seeds from --seed on: gives "
@@ -76,22 +82,31 @@ def replay(
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
-    """Run the recorded requests again on the simulated machine, in another order, and print what it buys."""
+    """Run the recorded requests again on the simulated machine, in another order, and print what it buys.
+
+    Every placement is compared with static, which is replayed besides where it was not asked for.
+    """
     placements, chosen = _placements(policy, lag), _seeds(seed, seeds)
     check_controller(placements, {"--predictor": predictor, "--draft-ms": draft_ms, "--min-gain": min_gain})
     outputs = Outputs(out, trace.name, chosen, force) if out else None
     if outputs:
         outputs.check(placements)
-    from simtool.profile.whatif import check_effect
+    from simtool.calibrate.fit import REFITS
+    from simtool.profile.whatif import check_effect, with_changes
     from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Scenario
     from simtool.trace.checks.sound import open_sound
 
     source = open_sound(trace)
-    costs = costs_for(source, profile, change or [], allow_other_model=allow_other_model)
+    draws = noise == "residual" and seeds > 1 and not noise_only
+    refits = REFITS if draws else 0
+    unchanged = costs_for(source, profile, [], refits, allow_other_model=allow_other_model)
+    costs = with_changes(unchanged, change or [])
     check_effect(costs, change or [], placements)
+    if noise_only and not (noise == "residual" and seeds > 1):
+        raise UsageError("--noise-only has no effect without --noise residual and several --seeds; leave it out")
     if change and all(each.partition("=")[0] == "loop_gap" for each in change):
-        console.note("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")
+        console.after("--set loop_gap changes whole-run tok/s, TPOT and TTFT only: steady tok/s and step end before it")
     asked = ControllerOptions(predictor, draft_ms, min_gain)
     base = Scenario(
         placement=placements[0],
@@ -116,11 +131,39 @@ def replay(
         placements=placements,
         seeds=chosen,
         workload=workload,
-        lenient=_ALL in policy,
+        lenient=ALL in policy,
+        refitted=_refitted(costs, chosen) if draws else False,
         simulator=_simulator(simulator, chosen),
+        added=_baseline_besides(placements),
     )
-    about = asked.told(source, costs) if any(placement.decides for placement in placements) else ""
-    report(*replays.run(outputs), about, json=json, verbose=verbose)
+    found = replays.run(outputs)
+    report = ReplayReport(
+        found=found,
+        without=replace(replays, costs=unchanged).run(None) if change else None,
+        changes=change or [],
+        about=asked.told(source, costs) if any(placement.decides for placement in placements) else "",
+        modeled=modeled_on(costs, source),
+        asked=[placement.name for placement in placements],
+    )
+    report.show(json=json, verbose=verbose)
+
+
+def _baseline_besides(placements: Sequence[Placement]) -> Placement | None:
+    """The baseline where it is not among the placements."""
+    return None if BASELINE in [placement.name for placement in placements] else NAMED[BASELINE]
+
+
+def _refitted(costs: Profile, seeds: range) -> bool:
+    """Whether the seeds draw costs; said where the profile has none to draw from."""
+    if not costs.refits:
+        console.after(f"{costs.name} holds no refits, so the interval leaves out the error of the fit")
+        return False
+    if seeds[-1] >= costs.refits:
+        raise UsageError(
+            f"seed {seeds[-1]}: profile {costs.name} holds {costs.refits} refits of its costs; ask for fewer seeds, or "
+            "--noise-only"
+        )
+    return True
 
 
 def _simulator(asked: SimulatorChoice | None, seeds: range) -> SimulatorChoice:
@@ -155,7 +198,7 @@ def _check_spacing(arrivals: str | None, source: Trace, asked: Workload | None) 
         spaced = arrived_over_time(source)
         why = f"{source.path.name} is a closed loop, all its requests were queued before its first step"
     if not spaced and arrivals is None:
-        console.note(f"{why}; poisson:RATE would spread them")
+        console.after(f"{why}; poisson:RATE would spread them")
     elif not spaced:
         raise UsageError(f"--arrivals {arrivals}: {why}; leave it out, or give poisson:RATE")
 
@@ -185,13 +228,13 @@ def _workload(source: Trace, base: Scenario, asked: Workload | None, *, redraw: 
 
 
 def _placements(policies: list[str], lag: int | None) -> list[Placement]:
-    names = [name for policy in policies for name in (PULL_REQUEST_ARMS if policy == _ALL else (policy,))]
-    placements = [resolve_placement(name) for name in dict.fromkeys(names)]
-    if lag is not None:
-        placements = _at_lag(placements, lag)
-    if len({placement.name for placement in placements}) < len(placements):
-        raise UsageError("two placements have the same name; give each file its own `name`")
-    return placements
+    placements = resolved(policies)
+    if lag is None:
+        return placements
+    lagged = _at_lag(placements, lag)
+    if len({placement.name for placement in lagged}) < len(lagged):
+        raise UsageError(f"--lag {lag} makes two of the placements one; give one of them")
+    return lagged
 
 
 def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
@@ -202,7 +245,7 @@ def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
     if lag < 1:
         raise UsageError(f"--lag is {lag}; expected 1 or more (the confidence of age 0 is --policy this-step)")
     if others:
-        console.note(f"--lag {lag} does not touch {', '.join(others)}: no older confidence is read there")
+        console.after(f"--lag {lag} does not touch {', '.join(others)}: no older confidence is read there")
     return [with_lag(placement, lag) if placement.lag_steps else placement for placement in placements]
 
 
@@ -213,7 +256,7 @@ def _controller(
     settings = options.settings(source, profile)
     if settings.predictor is None and options.predictor != "none" and any(each.decides for each in placements):
         whose = options.choice(profile)
-        console.note(f"warning: the {whose} has no predictor, so every verify counts 1 ms and pruning gains nothing")
+        console.after(f"warning: the {whose} has no predictor, so every verify counts 1 ms and pruning gains nothing")
     return settings
 
 

@@ -28,9 +28,10 @@ def report(
     with console.progress("reporting", total=STAGES) as done:
         page = write(opened, target, baseline=baseline, force=force, command=command_line(), progress=done)
     if json:
-        console.emit_json(
-            {"report": str(target), "answer": [text for text, _ in page.headlines], "caveats": list(page.caveats)}
-        )
+        from simtool.cli.documents.of_replays import ReportDocument
+
+        answer = [text for text, _ in page.headlines]
+        console.emit(ReportDocument(report=str(target), answer=answer, caveats=list(page.caveats)))
     else:
         for headline, _ in page.headlines:
             console.line(headline)

@@ -20,9 +20,10 @@ from simtool.cli.options import (
 from simtool.cli.registry import PUBLISHED, load_target
 from simtool.cli.shared import console
 from simtool.cli.shared import live_options as options
+from simtool.cli.shared.policies import ALL
+from simtool.cli.shared.policies import placements as resolved
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
-from simtool.step.placement import PULL_REQUEST_ARMS, resolve_placement
 
 if TYPE_CHECKING:
     from simtool.cli.shared.campaign import Validation
@@ -86,9 +87,7 @@ def validate(
     rounds = 1 if tokens_only else repeats or _REPEATS
     if repeats is not None and repeats < 2:
         raise UsageError(f"--repeats is {repeats}; an interval needs 2 or more")
-    placements = [resolve_placement(name) for name in policy or PULL_REQUEST_ARMS]
-    if len({placement.name for placement in placements}) < len(placements):
-        raise UsageError("a placement was given twice; give each once")
+    placements = resolved(policy or [ALL])
     check_controller(placements, {"--draft-ms": draft_ms, "--min-gain": min_gain})
     if report is not None:
         check_output(report, force=force)
@@ -137,7 +136,10 @@ def validate(
     if report is not None:  # files first: whoever reads what is printed may stop reading
         _write_report(outcome, report, command)
     if json:
-        console.emit_json(document)
+        from simtool.cli.documents.of_replays import ValidateDocument
+        from simtool.cli.documents.record import document as made
+
+        console.emit(made(ValidateDocument, document))
     else:
         _present(outcome)
     if outcome.fidelity.faults:

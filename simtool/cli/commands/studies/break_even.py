@@ -9,12 +9,16 @@ import typer
 
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_output
 from simtool.cli.shared import console, study
+from simtool.cli.shared.costs import modeled_on
 from simtool.errors import UsageError
-from simtool.units import NS_PER_US
+from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
+    from simtool.cli.documents.of_studies import BreakEvenRecord
     from simtool.stats.interval import Interval
     from simtool.study.break_even import BreakEven
+
+_PAYS, _COSTS = "\N{CHECK MARK}", "\N{BALLOT X}"
 
 
 def break_even(
@@ -62,43 +66,84 @@ def break_even(
         from simtool.report.figures.figure_file import save_figure
 
         save_figure(draw_break_even(points), figure)
-        console.note(f"figure written to {figure}")
-    _print(points, lagged.name, study.basis(settings), json=json)
+        console.after(f"figure written to {figure}")
+    basis = study.basis(settings)
+    if json:
+        from simtool.cli.documents.of_studies import BreakEvenDocument
+
+        warnings = caveats_of(points).lines()
+        records = [_as_record(point) for point in points]
+        document = BreakEvenDocument(
+            origin="replayed", basis=basis, placement=lagged.name, points=records, warnings=warnings
+        )
+        console.emit(document)
+    else:
+        _print(points, lagged.name, modeled_on(costs, source), study.ranges_over(settings[0]))
+        console.after(f"modeled, {basis}; shares of the tokens of a step, against this-step")
     study.warn(caveats_of(points), verbose=verbose)
 
 
-def _print(points: list[BreakEven], name: str, basis: str, *, json: bool) -> None:
-    if json:
-        console.emit_json([_as_json(point, basis) for point in points])
-        return
+def _print(points: list[BreakEven], name: str, modeled: str, over: str) -> None:
     from simtool.report.terminal.tables import table
-    from simtool.units import format_ns
 
+    console.say(f"{modeled}: {_answer(points, name)}", style="bold")
+    known = any(point.affordable.bounds for point in points)
     rows = [
         (
-            str(point.concurrency),
-            format_ns(point.decision_ns),
-            _share(point.affordable),
-            _share(point.lost),
-            "pays" if point.pays else "does not pay",
+            *(str(point.concurrency), format_ns(point.decision_ns)),
+            *(text for share in (point.affordable, point.lost) for text in (_share(share), _ends(share))[: 1 + known]),
+            _PAYS if point.pays else _COSTS,
         )
         for point in points
     ]
-    heads = ("concurrency", "a decision costs", "can afford to lose", "loses", "the lag")
-    console.show(table(f"modeled: {name} against this-step, tokens per step", heads, rows, numbers_from=2))
-    console.note(f"modeled, {basis}")
+    ends = ("95 %",) if known else ()
+    heads = ("conc", "decision", "can lose", *ends, "loses", *ends, "pays")
+    title = f"{name} against this-step, by what a decision costs" + (f"; 95 % over {over}" if known else "")
+    console.show(table(title, heads, rows, numbers_from=1))
 
 
-def _as_json(point: BreakEven, basis: str) -> dict[str, object]:
-    from dataclasses import asdict
+def _answer(points: list[BreakEven], name: str) -> str:
+    """From which cost of a decision on the lag pays, at each concurrency."""
+    told = []
+    for concurrency in dict.fromkeys(point.concurrency for point in points):
+        here = sorted((each for each in points if each.concurrency == concurrency), key=lambda each: each.decision_ns)
+        paying = [each for each in here if each.pays]
+        ends = f"{format_ns(here[0].decision_ns)} to {format_ns(here[-1].decision_ns)}"
+        where = f"at concurrency {concurrency}"
+        if not paying:
+            told.append(f"{where} {name} does not pay, whatever a decision costs from {ends}")
+        elif len(paying) == len(here):
+            told.append(f"{where} {name} pays, whatever a decision costs from {ends}")
+        else:
+            costs = ", ".join(format_ns(each.decision_ns) for each in paying)
+            told.append(f"{where} {name} pays where a decision costs {costs}")
+    sure = [p for p in points if p.affordable.bounds and p.lost.bounds]
+    overlap = any(_overlap(point) for point in sure)
+    return "; ".join(told) + ("; their intervals overlap, so it is not sure" if overlap else "")
 
-    told = {"origin": "replayed", "basis": basis, "warnings": point.caveats.lines()}
-    figures = {name: value for name, value in asdict(point).items() if name != "caveats"}
-    return {**told, **figures, "pays": point.pays}
+
+def _overlap(point: BreakEven) -> bool:
+    first, second = point.affordable.bounds, point.lost.bounds
+    return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
+
+
+def _as_record(point: BreakEven) -> BreakEvenRecord:
+    from simtool.cli.documents.of_studies import BreakEvenRecord
+    from simtool.cli.documents.record import record
+
+    return record(
+        BreakEvenRecord,
+        concurrency=point.concurrency,
+        decision_ns=point.decision_ns,
+        affordable=point.affordable,
+        lost=point.lost,
+        pays=point.pays,
+    )
 
 
 def _share(found: Interval) -> str:
-    if found.bounds is None:
-        return f"{found.mean:+.2%}"
-    low, high = found.bounds
-    return f"{found.mean:+.2%} ({low:+.2%} to {high:+.2%})"
+    return f"{found.mean:+.2%}"
+
+
+def _ends(found: Interval) -> str:
+    return found.text("{:+.2%}".format)

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from simtool.cli.options import JsonFlag, OtherModelFlag
 from simtool.cli.shared import console, study
+from simtool.cli.shared.costs import modeled_on
 
 if TYPE_CHECKING:
     from simtool.analysis.staleness import Persistence, Staleness
+    from simtool.cli.documents.of_studies import LagsDocument
+    from simtool.study.staleness import StalenessStudy
+
+#: The kind that is every request.
+ALL = "all"
+_MOST_KINDS = 5  # kinds of prompt that have room beside the lags
 
 _BASIS = (
     "over all decode steps; tokens only: no op's cost enters, but the predictor by which the controller prunes does; "
@@ -26,6 +32,9 @@ def lags(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Also by draft position, and how alike confidences of a request are.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
     """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
@@ -37,55 +46,79 @@ def lags(
     found = staleness_study(source, costs, lags, predictor)
     basis = _BASIS.format(controller=study.controller(source, costs, predictor))
     if json:
-        effects_json = [_as_json(effect) for effect in found.effects]
-        told = {"basis": basis, "warnings": found.caveats.lines()}
-        console.emit_json(
-            {**told, "effects": effects_json, "persistence": [asdict(each) for each in found.persistence]}
-        )
+        console.emit(_document(found, basis))
     else:
-        _print(found.effects, found.persistence)
-        console.note(f"modeled, {basis}")
+        _print(found.effects, found.persistence, modeled_on(costs, source), verbose=verbose)
+        console.after(f"modeled, {basis}")
     study.warn(found.caveats)
 
 
-def _as_json(effect: Staleness) -> dict[str, object]:
-    loss = {"loss": effect.loss.mean, "low": effect.loss.low, "high": effect.loss.high}
-    return {"origin": "replayed", **asdict(effect), **loss}
+def _document(found: StalenessStudy, basis: str) -> LagsDocument:
+    from simtool.cli.documents.of_studies import LagRecord, LagsDocument, PersistenceRecord
+    from simtool.cli.documents.record import record
+
+    return LagsDocument(
+        origin="replayed",
+        basis=basis,
+        effects=[record(LagRecord, effect) for effect in found.effects],
+        persistence=[record(PersistenceRecord, each) for each in found.persistence],
+        warnings=found.caveats.lines(),
+    )
 
 
-def _print(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> None:
+def _print(effects: Sequence[Staleness], persistent: Sequence[Persistence], modeled: str, *, verbose: bool) -> None:
+    from simtool.report.terminal.tables import table
+
+    lags = list(dict.fromkeys(effect.lag for effect in effects))
+    kinds = list(dict.fromkeys(effect.kind for effect in effects))
+    of = {(effect.lag, effect.kind): effect for effect in effects}
+    console.say(f"{modeled}: {_answer([of[lag, ALL] for lag in lags if lag])}", style="bold")
+    columns = [kind for kind in kinds if kind != ALL] if len(kinds) <= _MOST_KINDS or verbose else []
+    rows = []
+    for lag in lags:
+        whole = of[lag, ALL]
+        cells = (str(lag), f"{whole.acceptance_length:.2f}", _rate(whole), f"{whole.loss.mean:.1%}")
+        ends = whole.loss.text("{:.1%}".format) if lag else "-"
+        rows.append((*cells, ends, *(f"{of[lag, kind].loss.mean:.1%}" for kind in columns)))
+    heads = ("lag", "accept", "rate", "lost", "95 % over requests", *columns)
+    console.show(table("", heads, rows))
+    console.after("accept: acceptance length; rate: drafts accepted of those verified; lost: of the tokens of a step")
+    if verbose:
+        _print_details(effects, persistent)
+
+
+def _answer(effects: Sequence[Staleness]) -> str:
+    """What each lag costs, in one sentence."""
+    if not effects:
+        return "no lag was asked for but 0, which costs nothing"
+    told = [f"{each.loss.mean:.1%} at lag {each.lag} ({each.loss.text('{:.1%}'.format)})" for each in effects]
+    sure = [each for each in effects if each.loss.side()]
+    doubt = "" if len(sure) == len(effects) else "; where the interval holds 0 it cannot be told"
+    return f"an older confidence costs {', '.join(told)} of the tokens of a step{doubt}"
+
+
+def _print_details(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> None:
     from simtool.report.terminal.tables import table
 
     rows = [
         (
-            effect.kind,
-            str(effect.lag),
-            f"{effect.acceptance_length:.3f}",
-            "-" if effect.acceptance_rate is None else f"{effect.acceptance_rate:.3f}",
-            f"{effect.unfresh / effect.sequence_steps:.0%}",
-            f"{effect.loss.mean:+.2%}",
-            effect.loss.text("{:+.2%}".format),
+            *(effect.kind, str(effect.lag), _rate(effect), f"{effect.unfresh / effect.sequence_steps:.0%}"),
             " ".join(f"{count / effect.sequence_steps:.2f}" for count in effect.accepted_at),
         )
         for effect in effects
     ]
-    heads = (
-        "prompts",
-        "lag",
-        "acceptance length",
-        "acceptance rate",
-        "not fresh",
-        "lost",
-        "95 % interval",
-        "accept draft 1, 2, ...",
-    )
-    console.show(table("modeled: acceptance against the lag", heads, rows, numbers_from=2))
+    heads = ("prompts", "lag", "rate", "not fresh", "accept draft 1, 2, ...")
+    console.show(table("by kind of prompt and draft position", heads, rows, numbers_from=1))
     alike = [
         (str(each.distance), str(each.pairs), _number(each.correlation), " ".join(map(_number, each.auc)))
         for each in persistent
     ]
     columns = ("steps apart", "pairs", "correlation", "AUC of the older forecast, by position")
     console.show(table("confidence between steps of a request", columns, alike))
+
+
+def _rate(effect: Staleness) -> str:
+    return "-" if effect.acceptance_rate is None else f"{effect.acceptance_rate:.3f}"
 
 
 def _number(value: float | None) -> str:

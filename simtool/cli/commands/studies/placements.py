@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,26 +12,36 @@ from simtool.step.ops import Op
 from simtool.step.placement import NAMED, Placement, resolve_placement
 from simtool.step.slot import NEXT
 
+if TYPE_CHECKING:
+    from simtool.cli.documents.of_traces import PlacementRecord
+
 
 def placements(
     placement: Annotated[
         str | None, typer.Argument(help="A built-in's name or a .toml file: check it and show what each op waits for.")
     ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="The list with every order in full.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """List the built-in placements (order, lag), or check one and show its dependencies."""
+    """List the built-in placements, or check one and show its order and dependencies."""
     chosen = [resolve_placement(placement)] if placement is not None else list(NAMED.values())
     if json:
-        console.emit_json([_as_json(each) for each in chosen])
+        from simtool.cli.documents.of_traces import PlacementsDocument
+
+        console.emit(PlacementsDocument(placements=[_as_record(each) for each in chosen]))
     elif placement is not None:
         _print_detail(chosen[0])
     else:
-        _print_list(chosen)
+        _print_list(chosen, verbose=verbose)
 
 
-def _as_json(placement: Placement) -> dict[str, object]:
+def _as_record(placement: Placement) -> PlacementRecord:
+    from simtool.cli.documents.of_traces import PlacementRecord
+    from simtool.cli.documents.record import record
+
     ops = list(placement.ops(pruned=placement.decides))
-    return {**placement.to_dict(), "dependencies": {_called(op): _sources(op, ops) for op in ops}}
+    dependencies = {_called(op): _sources(op, ops) for op in ops}
+    return record(PlacementRecord, placement.to_dict(), dependencies=dependencies)
 
 
 def _called(op: Op) -> str:
@@ -59,16 +69,33 @@ def _lag_text(placement: Placement) -> str:
     return f"lag {placement.lag_steps}: the decision reads confidence {placement.lag_steps} {steps} old"
 
 
-def _print_list(chosen: list[Placement]) -> None:
-    for placement in chosen:
-        console.say(f"{placement.name}  ({_lag_text(placement)})", style="bold")
-        sync = f"\n  syncs: {', '.join(placement.sync)}" if placement.sync else ""
-        console.say("  " + " ".join(str(slot) for slot in placement.order) + sync + "\n")
-    console.say(
-        "a|b: a in a step that prunes, b in a full-width step; -: nothing. next:a runs for the next step; cold:a only "
-        "in a step that nothing was launched ahead for. syncs: blocks as an implementation does. One in detail: "
-        "simtool placements NAME"
+def _print_list(chosen: list[Placement], *, verbose: bool) -> None:
+    from simtool.report.terminal.tables import table
+
+    console.say(f"{len(chosen)} placements are built in; any .toml file is another", style="bold")
+    rows = [
+        (each.name, "-" if each.lag_steps is None else str(each.lag_steps), _decides(each), ", ".join(each.sync) or "-")
+        for each in chosen
+    ]
+    console.show(table("", ("placement", "lag", "decides", "syncs"), rows))
+    if verbose:
+        for each in chosen:
+            console.say(each.name, style="bold")
+            console.say("  " + " ".join(map(str, each.order)))
+    console.after(
+        "lag: steps by which the confidence that is decided on is old; syncs: ops that block as an implementation "
+        "does, a|- in pruned steps only; in an order next:a runs for the next step, cold:a only in a step that nothing "
+        "was launched ahead for; one in detail: simtool placements NAME"
     )
+
+
+def _decides(placement: Placement) -> str:
+    """Where in the step the decision stands."""
+    if not placement.decides:
+        return "never"
+    ops = list(placement.ops(pruned=True))
+    place = next(i for i, op in enumerate(ops) if "decision_confidence" in op.needs)
+    return f"after {_called(ops[place - 1])}"
 
 
 def _print_detail(placement: Placement) -> None:
@@ -83,5 +110,6 @@ def _print_detail(placement: Placement) -> None:
     kind = "a step that prunes" if placement.decides else "every step"
     if placement.runs_ahead:
         kind += " that nothing was launched ahead for"
-    console.say(f"{placement.name}: legal. {_lag_text(placement)}.")
+    console.say(f"{placement.name}: legal. {_lag_text(placement)}.", style="bold")
+    console.say(" ".join(map(str, placement.order)))
     console.show(table(f"Order of {kind}", ("op", "needs (from)", "launches", "host waits"), rows, numbers_from=4))

@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_output
+from simtool.analysis.comparison.headline import BASELINE
+from simtool.cli.options import (
+    FINDING,
+    ForceFlag,
+    JsonFlag,
+    OtherModelFlag,
+    SimulatorOption,
+    VerboseFlag,
+    check_output,
+)
 from simtool.cli.shared import console, study
+from simtool.cli.shared.costs import modeled_on
+from simtool.cli.shared.differences import as_record
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
+from simtool.step.placement import NAMED
 
 if TYPE_CHECKING:
-    from simtool.study.search import OrderCandidates, SearchResult
+    from simtool.cli.documents.of_studies import SearchedRecord
+    from simtool.study.search import OrderCandidates, RankedOrder, SearchResult
 
+_NOTHING = 0.0005
 _CHOSEN = "the best of many is flattered by having been chosen, which no interval here covers"
 _PRUNING = (
     "orders that differ only behind read_tokens count as one: the device has nothing left there, each op runs alone"
@@ -46,7 +60,10 @@ def search(
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
-    """Enumerate the legal host orders, replay each, and print the best few with their gain over lag-overlap."""
+    """Enumerate the legal host orders, replay each, and print the best few with their gain over static.
+
+    Exit 1 when some orders could not be tried, for the costs lack an op.
+    """
     if top < 1:
         raise UsageError(f"--top {top}: expected 1 or more")
     if save is not None:
@@ -61,7 +78,7 @@ def search(
     from simtool.study.search import order_candidates
     from simtool.study.search import search as find
 
-    tried = order_candidates(settings[0], lags, sync or ())
+    tried = order_candidates(settings[0], lags, sync or (), baseline=NAMED[BASELINE])
     results = []
     with console.progress("searching", total=len(tried.placements) * len(settings)) as done:
         for index, setting in enumerate(settings):
@@ -69,9 +86,21 @@ def search(
             results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))
     if save is not None:  # files first: whoever reads what is printed may stop reading
         _save(results, save)
-    _print(tried, results, study.basis(settings), json=json)
+    basis = f"{study.basis(settings)}; {_CHOSEN}"
+    if json:
+        from simtool.cli.documents.of_studies import SearchDocument
+
+        searched = [_as_record(tried, result) for result in results]
+        console.emit(SearchDocument(origin="replayed", basis=basis, searched=searched))
+    else:
+        _print(tried, results, modeled_on(costs, source), verbose=verbose)
+        console.after(f"modeled, {basis}")
     for result in results:
         study.warn(result.caveats, f"concurrency {result.concurrency}", verbose=verbose)
+    for line in tried.unpriced:
+        console.after(line)
+    if tried.unpriced:
+        raise typer.Exit(FINDING)
 
 
 def _after(before: int, done: Callable[[int], None]) -> Callable[[int], None]:
@@ -86,51 +115,78 @@ def _lags(text: str) -> list[int | None]:
     return list(dict.fromkeys(lags))
 
 
-def _print(tried: OrderCandidates, results: list[SearchResult], basis: str, *, json: bool) -> None:
-    if json:
-        console.emit_json([_as_json(tried, result, basis) for result in results])
-        return
+def _print(tried: OrderCandidates, results: list[SearchResult], modeled: str, *, verbose: bool) -> None:
     from simtool.report.terminal.tables import table
     from simtool.units import format_ns
 
-    for line in tried.unpriced:
-        console.note(f"warning: {line}")
     for result in results:
-        rows = [
-            (
-                each.placement.name,
-                f"{each.tokens_per_s:.0f}",
-                format_ns(each.step_ns),
-                _percent(each.gain.ratio),
-                each.gain.interval,
-                each.why,
-            )
-            for each in result.best
-        ]
-        title = f"modeled, concurrency {result.concurrency}; lag-overlap: {result.baseline_tokens_per_s:.0f} tok/s"
-        heads = ("order", "steady tok/s", "full-batch step", "over lag-overlap", "95 % interval", "why")
-        console.show(table(title, heads, rows))
-    for name, order in {each.placement.name: each.placement.order for r in results for each in r.best}.items():
-        console.say(f"{name}: {' '.join(map(str, order))}")
-    console.note(f"{tried.enumerated} legal orders, {len(tried.placements)} replayed; {_PRUNING}")
-    console.note(f"modeled, {basis}; {_CHOSEN}")
-
-
-def _as_json(tried: OrderCandidates, result: SearchResult, basis: str) -> dict[str, object]:
-    best = [
-        {**asdict(each), "gain": each.gain.to_dict(), "placement": each.placement.to_dict()} for each in result.best
+        best = result.best[0]
+        console.say(f"{modeled}, concurrency {result.concurrency}: {_answer(tried, best)}", style="bold")
+        console.say(f"  {best.why}")
+    rows = [
+        (
+            each.placement.name,
+            str(result.concurrency),
+            f"{each.tokens_per_s:,.0f}",
+            format_ns(each.step_ns),
+            f"{(each.gain.ratio - 1) * 100:+.1f} %",
+            each.gain.ends,
+        )
+        for result in results
+        for each in result.best
     ]
-    return {
-        "origin": "replayed",
-        "basis": f"{basis}; {_CHOSEN}",
-        "warnings": result.caveats.lines(),
-        "concurrency": result.concurrency,
-        "enumerated": tried.enumerated,
-        "replayed": result.screened,
-        "not_tried": list(tried.unpriced),
-        "lag_overlap_tokens_per_s": result.baseline_tokens_per_s,
-        "best": best,
-    }
+    over = results[0].best[0].gain.over
+    heads = ("order", "conc", "tok/s", "step", "gain", f"95 % over {over}")
+    console.show(table("", heads, rows))
+    named = {each.placement.name: each for result in results for each in result.best}
+    for index, (name, each) in enumerate(named.items()):
+        if verbose or not index:
+            console.say(f"{name}: {' '.join(map(str, each.placement.order))}")
+        if verbose:
+            console.say(f"  {each.why}")
+    console.after(
+        f"{tried.enumerated} legal orders, {len(tried.placements)} replayed; {_PRUNING}; --verbose shows "
+        "every order kept"
+    )
+
+
+def _answer(tried: OrderCandidates, best: RankedOrder) -> str:
+    """The best order against the baseline, as a sentence."""
+    if best.placement.order == tried.baseline.order and best.placement.lag_steps == tried.baseline.lag_steps:
+        return f"no legal order beats {tried.baseline.name}"
+    if abs(best.gain.ratio - 1) < _NOTHING:
+        return f"{best.placement.name} leads, and gains nothing over {tried.baseline.name}"
+    return f"the best order, {best.placement.name}: {best.gain.verdict}"
+
+
+def _as_record(tried: OrderCandidates, result: SearchResult) -> SearchedRecord:
+    from simtool.cli.documents.of_studies import RankedRecord, SearchedRecord
+    from simtool.cli.documents.record import record
+
+    best = [
+        record(
+            RankedRecord,
+            placement=each.placement.to_dict(),
+            tokens_per_s=each.tokens_per_s,
+            step_ns=each.step_ns,
+            gain=as_record(each.gain),
+            tokens_change=each.tokens_change,
+            step_change=each.step_change,
+            why=each.why,
+        )
+        for each in result.best
+    ]
+    return record(
+        SearchedRecord,
+        concurrency=result.concurrency,
+        enumerated=tried.enumerated,
+        replayed=result.screened,
+        not_tried=list(tried.unpriced),
+        baseline=tried.baseline.name,
+        baseline_tokens_per_s=result.baseline_tokens_per_s,
+        best=best,
+        warnings=result.caveats.lines(),
+    )
 
 
 def _save(results: list[SearchResult], folder: Path) -> None:
@@ -139,8 +195,4 @@ def _save(results: list[SearchResult], folder: Path) -> None:
     for placement in {each.placement.name: each.placement for result in results for each in result.best}.values():
         path = folder / f"{placement.file_stem}.toml"
         write_text(path, to_toml(placement))
-        console.note(f"placement written to {path}; run it live: simtool record --policy {path}")
-
-
-def _percent(ratio: float) -> str:
-    return f"{(ratio - 1) * 100:+.1f} %"
+        console.after(f"placement written to {path}; run it live: simtool record --policy {path}")

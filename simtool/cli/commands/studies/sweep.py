@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from simtool.cli.options import (
     check_output,
 )
 from simtool.cli.shared import console, study
+from simtool.cli.shared.costs import modeled_on
 from simtool.step.placement import PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
@@ -98,43 +100,63 @@ def sweep(
     write_table(swept.table, target)
     points.remove()
     if swept.resumed:
-        console.note(f"{swept.resumed} of them had been done by a sweep that was stopped")
-    console.note(f"{swept.table.height} replays written to {target}")
+        console.after(f"{swept.resumed} of them had been done by a sweep that was stopped")
+    console.after(f"{swept.table.height} replays written to {target}")
     if figure is not None:
         from simtool.report.figures.figure_file import save_figure
         from simtool.report.figures.heat_map import draw_heat_map, heat_maps
 
         save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
-        console.note(f"figure written to {figure}")
-    _print(gains, f"gain: over {baseline}; {study.basis(settings)}", json=json)
+        console.after(f"figure written to {figure}")
+    basis = study.basis(settings)
+    if json:
+        from simtool.cli.documents.of_studies import GainRecord, SweepDocument
+        from simtool.cli.documents.record import record
+
+        document = SweepDocument(
+            origin="replayed",
+            table=str(target),
+            basis=basis,
+            baseline=baseline,
+            gains=[record(GainRecord, row) for row in gains.to_dicts()],
+            warnings=[f"{place}: {line}" for place, caveats in swept.caveats.items() for line in caveats.lines()],
+            failed=list(swept.failed),
+        )
+        console.emit(document)
+    else:
+        modeled = " or ".join(dict.fromkeys(modeled_on(costs, source) for source, costs in opened))
+        _print(gains, baseline, modeled, study.ranges_over(settings[0]))
+        console.after(f"modeled, {basis}")
     for place, caveats in swept.caveats.items():
         study.warn(caveats, place, verbose=verbose)
     for line in swept.failed:
-        console.note(line)
+        console.after(line)
     if swept.failed:
         raise typer.Exit(FINDING)
 
 
-def _print(gains: pl.DataFrame, basis: str, *, json: bool) -> None:
-    if json:
-        console.emit_json([{"origin": "replayed", "basis": basis, **row} for row in gains.to_dicts()])
-        return
+def _print(gains: pl.DataFrame, baseline: str, modeled: str, over: str) -> None:
+    """The answer, then one table; what is the same in every row is said above it, once."""
     from simtool.report.terminal.tables import table
     from simtool.units import format_ns
 
+    found = list(gains.iter_rows(named=True))
+    console.say(f"{modeled}: {_answer(found, baseline)}", style="bold")
+    keys = [(head, [write(row[key]) for row in found]) for key, head, write in _KEYS]
+    fixed = ", ".join(f"{head} {texts[0]}" for head, texts in keys if len(set(texts)) == 1)
+    varying = [(head, texts) for head, texts in keys if len(set(texts)) > 1]
     rows = [
         (
-            *(row["trace"], str(row["sl"]), str(row["concurrency"]), f"{row['stale_loss']:.0%}", row["placement"]),
-            *(f"{row['tokens_per_s']:.0f}", format_ns(row["step_ns"]), f"{row['gain']:+.1%}", _interval(row)),
+            *(texts[index] for _, texts in varying),
+            *(row["placement"], f"{row['tokens_per_s']:,.0f}", format_ns(row["step_ns"])),
+            *(f"{row['gain']:+.1%}", _interval(row)),
         )
-        for row in gains.iter_rows(named=True)
+        for index, row in enumerate(found)
     ]
-    heads = (
-        *("trace", "SL", "concurrency", "stale loss", "placement"),
-        *("steady tok/s", "full-batch step", "gain", "95 % interval"),
-    )
-    console.show(table(f"modeled, {basis}", heads, rows, numbers_from=5))
-    for row in gains.iter_rows(named=True):
+    heads = (*(head for head, _ in varying), "placement", "tok/s", "step", "gain", f"95 % over {over}")
+    shown = [row if any(row[-1] != "-" for row in rows) else row[:-1] for row in rows]
+    console.show(table(fixed, heads[: len(shown[0])], shown, numbers_from=len(varying) + 1))
+    for row in found:
         if disagree(row["gain"], row["gain_whole_run"]):
             console.say(
                 f"{row['trace']}, concurrency {row['concurrency']}: over the whole run {row['placement']} points the "
@@ -142,5 +164,33 @@ def _print(gains: pl.DataFrame, basis: str, *, json: bool) -> None:
             )
 
 
+#: What tells rows of the grid apart: key, head, how it is written.
+_KEYS: Sequence[tuple[str, str, Callable[[Any], str]]] = (
+    ("trace", "trace", str),
+    ("profile", "costs", str),
+    ("sl", "SL", str),
+    ("concurrency", "conc", str),
+    ("stale_loss", "stale loss", "{:.0%}".format),
+)
+
+
+def _answer(rows: Sequence[Mapping[str, Any]], baseline: str) -> str:
+    """Which placement leads at how many points, and the closest that any other comes to the baseline."""
+    points: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        points.setdefault(tuple(row[key] for key, _, _ in _KEYS), []).append(row)
+    leads = Counter(max(found, key=lambda row: row["gain"])["placement"] for found in points.values())
+    count = f" at {{}} of {len(points)} points" if len(points) > 1 else ""
+    led = "; ".join(f"{name} is fastest{count.format(times)}" for name, times in leads.most_common())
+    others = [row for row in rows if row["placement"] != baseline]
+    if not others:
+        return led
+    best = max(others, key=lambda row: row["gain"])
+    word = "the closest" if best["gain"] < 0 else "the largest lead"
+    return f"{led}; {word} over {baseline}: {best['placement']} {best['gain']:+.1%}"
+
+
 def _interval(row: Mapping[str, Any]) -> str:
-    return "-" if row["gain_low"] is None else f"{row['gain_low']:+.1%} to {row['gain_high']:+.1%}"
+    if row["gain_low"] is None or row["gain_low"] == row["gain_high"] == 0:
+        return "-"
+    return f"{row['gain_low']:+.1%} to {row['gain_high']:+.1%}"

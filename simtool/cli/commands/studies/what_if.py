@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 _BASELINE = "static"
 _OPENS_WITH = "lag-overlap"
-_SCHEMA_VERSION = 1
 
 
 def what_if(
@@ -60,7 +59,9 @@ def what_if(
     profiles = _each(profile or [], len(traces))
     target = out if out is not None else Path("reports") / f"{traces[0].resolve().name}-what-if.html"
     check_output(target, force=force)
-    placements = study.placements([_BASELINE, *(policy or (*BUILT_IN, *XLLM_ARMS))])
+    named = study.placements(policy or (*BUILT_IN, *XLLM_ARMS))
+    (static,) = study.placements([_BASELINE])
+    placements = [static, *(placement for placement in named if placement.name != _BASELINE)]
     check_controller(placements, {"--predictor": predictor})
     _check_one_step(placements)
     from simtool.report.whatif.page import what_if_page
@@ -84,7 +85,9 @@ def what_if(
         page = what_if_page(grids, opens_with, command=command_line(), progress=done)
     page.write(target)
     if json:
-        console.emit_json({"schema_version": _SCHEMA_VERSION, "page": str(target), "answer": page.answer})
+        from simtool.cli.documents.of_studies import WhatIfDocument
+
+        console.emit(WhatIfDocument(page=str(target), answer=page.answer))
     else:
         console.say(page.answer)
         console.line(f"wrote {target}")
@@ -116,7 +119,7 @@ def _priced(costs: Profile, placements: Sequence[Placement], *, asked: bool) -> 
                 raise
             lacking.append(placement.name)
     if lacking:
-        console.note(f"left out, for {costs.name} lacks a cost of theirs: {', '.join(lacking)}")
+        console.after(f"left out, for {costs.name} lacks a cost of theirs: {', '.join(lacking)}")
     return found
 
 

@@ -45,8 +45,11 @@ def export(
 
     count = _write(form, open_sound(trace), target, force=force)
     if json:
-        counted = "lines" if form is Format.STEP_LOG else "trace_events"
-        console.emit_json({"file": str(target), counted: count})
+        from simtool.cli.documents.of_traces import ExportDocument
+
+        log = form is Format.STEP_LOG
+        lines, events = (count, None) if log else (None, count)
+        console.emit(ExportDocument(file=str(target), lines=lines, trace_events=events))
     elif form is Format.STEP_LOG:
         console.line(f"wrote {target}: {count:,} lines; `simtool import --step-log {target}` reads them")
     else:

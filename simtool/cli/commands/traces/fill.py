@@ -27,6 +27,9 @@ def fill(
 
     report = complete_outcomes(trace, target, draft, device=device, say=console.note, progress=console.progress)
     if json:
-        console.emit_json(report.to_dict())
+        from simtool.cli.documents.of_traces import FillDocument
+        from simtool.cli.documents.record import document
+
+        console.emit(document(FillDocument, report.to_dict()))
     if report.disagreeing:
         raise typer.Exit(FINDING)

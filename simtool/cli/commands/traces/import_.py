@@ -78,7 +78,10 @@ def import_(
     trace = whole.write(target, force=force)
     if json:
         rows = {name: trace.table(name).height for name in _TOLD}
-        console.emit_json({"bundle": str(target), "rows": rows, **trace.manifest.to_dict()})
+        from simtool.cli.documents.of_traces import ImportDocument
+        from simtool.cli.documents.record import document
+
+        console.emit(document(ImportDocument, trace=str(target), rows=rows, manifest=trace.manifest.to_dict()))
     else:
         _print(trace)
     if trace.manifest.imported.rejected:

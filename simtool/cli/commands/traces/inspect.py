@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import typer
@@ -11,6 +13,7 @@ from simtool.cli.shared import console
 from simtool.units import format_ns
 
 if TYPE_CHECKING:
+    from simtool.cli.documents.of_traces import InspectedTrace
     from simtool.trace.checks.check import Finding
     from simtool.trace.trace import Trace
 
@@ -22,7 +25,9 @@ def inspect(traces: Traces, json: JsonFlag = False) -> None:
 
     inspected = [(trace, check_stored(trace)) for trace in map(open_trace, traces)]
     if json:
-        console.emit_json([_as_json(trace, findings) for trace, findings in inspected])
+        from simtool.cli.documents.of_traces import InspectDocument
+
+        console.emit(InspectDocument(traces=[_as_record(trace, findings) for trace, findings in inspected]))
     else:
         for trace, findings in inspected:
             _print(trace, findings)
@@ -44,29 +49,47 @@ def _rows(trace: Trace) -> dict[str, int | None]:
     return rows
 
 
-def _as_json(trace: Trace, findings: list[Finding]) -> dict[str, object]:
-    found = [{name: getattr(f, name) for name in ("severity", "table", "message", "count", "first")} for f in findings]
-    return {
-        "bundle": str(trace.path),
-        "manifest": trace.manifest.to_dict(),
-        "rows": _rows(trace),
-        "findings": found,
-    }
+def _as_record(trace: Trace, findings: list[Finding]) -> InspectedTrace:
+    from simtool.cli.documents.of_traces import FindingRecord, InspectedTrace
+    from simtool.cli.documents.record import record
+
+    found = [record(FindingRecord, finding) for finding in findings]
+    return record(
+        InspectedTrace, trace=str(trace.path), manifest=trace.manifest.to_dict(), rows=_rows(trace), findings=found
+    )
 
 
 def _print(trace: Trace, findings: list[Finding]) -> None:
     from simtool.report.terminal.tables import table
     from simtool.trace.schema import TABLES
 
-    console.say(str(trace.path), style="bold")
+    counted = _rows(trace)
+    console.say(f"{trace.path}: {_answer(counted, findings)}", style="bold")
     for name, value in _facts(trace):
         console.say(f"  {name:<11} {value}")
-    rows = [(name, TABLES[name].row, "unreadable" if n is None else f"{n:,}") for name, n in _rows(trace).items()]
+    rows = [(name, TABLES[name].row, "unreadable" if n is None else f"{n:,}") for name, n in counted.items()]
     console.show(table("", ("table", "a row is", "rows"), rows, numbers_from=2))
     for finding in findings:
         console.say(str(finding))
-    if not findings:
-        console.say("no findings: every check holds")
+
+
+def _answer(rows: Mapping[str, int | None], findings: list[Finding]) -> str:
+    """Whether the trace is sound, and what can be done with it."""
+    from simtool.trace.checks.check import Severity
+
+    counts = Counter(finding.severity for finding in findings)
+    wrong = [f"{counts[kind]} {kind}{'s' if counts[kind] > 1 else ''}" for kind in Severity if counts[kind]]
+    if counts[Severity.ERROR] or counts[Severity.WARNING]:
+        return f"{', '.join(wrong)}, listed below"
+    if rows["outcomes"]:
+        use = "it can be replayed under any placement"
+    elif rows["rows"]:
+        use = "it can be compared; simtool fill adds what replays of other placements need"
+    elif rows["events"]:
+        use = "it holds a profile's events only: costs can be seen, nothing replayed"
+    else:
+        use = "it holds requests only, which replay --requests serves"
+    return f"every check holds, and {use}" + (f" ({', '.join(wrong)}, below)" if wrong else "")
 
 
 def _facts(trace: Trace) -> list[tuple[str, str]]:

@@ -10,9 +10,9 @@ import typer
 from simtool.cli.options import ForceFlag, JsonFlag, check_controller, check_output, check_trace_output, command_line
 from simtool.cli.shared import console
 from simtool.cli.shared import live_options as options
+from simtool.cli.shared.policies import placements as resolved
 from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
-from simtool.step.placement import resolve_placement
 
 Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
 
@@ -57,9 +57,7 @@ def record(
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
     """Run the models live under one placement, or several in turns, and write a trace of each run as it goes."""
-    placements = [resolve_placement(name) for name in policy]
-    if len({placement.name for placement in placements}) < len(placements):
-        raise UsageError("a placement was given twice; give each once, and --repeats for more runs")
+    placements = resolved(policy)
     if repeats < 1:
         raise UsageError(f"--repeats is {repeats}; expected 1 or more")
     several = len(placements) * repeats > 1

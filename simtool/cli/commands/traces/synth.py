@@ -80,7 +80,10 @@ def synth(
     details = {**priced.manifest.details, "command": command_line()}
     trace = replace(priced, manifest=replace(priced.manifest, details=details)).save(out, force=force)
     if json:
-        console.emit_json({"bundle": str(out), **trace.manifest.to_dict()})
+        from simtool.cli.documents.of_traces import SynthDocument
+        from simtool.cli.documents.record import document
+
+        console.emit(document(SynthDocument, trace=str(out), manifest=trace.manifest.to_dict()))
     else:
         _print(trace)
 

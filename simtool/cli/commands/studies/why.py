@@ -1,0 +1,119 @@
+"""`simtool why`: why a placement is faster than another, or not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from simtool.analysis.comparison.headline import BASELINE
+from simtool.cli.options import JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_controller
+from simtool.cli.shared import console, study
+from simtool.cli.shared.costs import modeled_on
+from simtool.cli.shared.differences import as_record
+from simtool.errors import UsageError
+
+if TYPE_CHECKING:
+    from simtool.cli.documents.of_studies import WhyDocument
+    from simtool.study.why import Reasons
+
+
+def why(
+    trace: study.TraceArgument,
+    policy: Annotated[str, typer.Option(help="The placement to explain: a name or a .toml file.")] = "lag-overlap",
+    baseline: Annotated[str, typer.Option(help="What it is compared with: a name or a .toml file.")] = BASELINE,
+    profile: study.ProfileOption = None,
+    allow_other_model: OtherModelFlag = False,
+    predictor: study.Predictor = None,
+    change: study.Changes = None,
+    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    seeds: study.Seeds = 8,
+    noise_only: study.NoiseOnly = False,
+    waves: study.Waves = None,
+    jobs: study.Jobs = None,
+    simulator: SimulatorOption = None,
+    verbose: VerboseFlag = False,
+    json: JsonFlag = False,
+) -> None:
+    """Say what makes a placement faster or slower: the tokens of a step, its time, and what its path is made of."""
+    base, other = (study.placements([name])[0] for name in (baseline, policy))
+    if (base.order, base.lag_steps, base.sync) == (other.order, other.lag_steps, other.sync):
+        raise UsageError(f"--policy {policy} is what --baseline names; give two placements that differ")
+    check_controller([base, other], {"--predictor": predictor})
+    from simtool.profile.whatif import check_effect
+    from simtool.study.settings import settings_of
+    from simtool.study.why import count_replays, reasons
+
+    source, costs = study.open_trace(
+        trace, profile, change or (), predictor, refits=seeds, allow_other_model=allow_other_model
+    )
+    for placement in (base, other):
+        study.check_priced(costs, placement)
+    check_effect(costs, change or (), [base, other])
+    wanted = source.manifest.concurrency if concurrency is None else concurrency
+    (asked,) = settings_of(source, costs, [wanted], waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    setting = replace(asked, simulator=simulator)
+    with console.progress("replaying", total=count_replays(setting)) as done:
+        found = reasons(setting, base, other, processes=study.processes(jobs), progress=done)
+    basis = study.basis([setting])
+    if json:
+        console.emit(_document(found, basis))
+    else:
+        _print(found, modeled_on(costs, source))
+        console.after("on the path: of the mean full-batch step, at the fitted costs without noise")
+        console.after(f"modeled, {basis}")
+    study.warn(found.caveats, verbose=verbose)
+
+
+def _print(found: Reasons, modeled: str) -> None:
+    from simtool.report.terminal.tables import table
+    from simtool.study.why import in_words
+    from simtool.units import format_ns
+
+    console.say(f"{modeled}: {found.difference.verdict}", style="bold")
+    console.say(f"  because a step {_tokens(found)}, and {_step(found)}")
+    console.say(f"  {in_words(found.path)}")
+    rows = [
+        (each.op, each.lane, *(format_ns(round(ns)) for ns in (each.before_ns, each.after_ns, each.change_ns)))
+        for each in found.path
+    ]
+    heads = ("on the path", "lane", found.difference.baseline, found.difference.other, "change")
+    console.show(table("", heads, rows, numbers_from=2))
+
+
+def _tokens(found: Reasons) -> str:
+    """What a step emits, and what takes tokens from it."""
+    if not abs(found.tokens_change):
+        return "emits the same tokens"
+    parts = [
+        (found.by_pruning, "by pruning"),
+        (found.by_age, "by the older confidence"),
+    ]
+    told = [f"{change:+.1%} {what}" for change, what in parts if change is not None]
+    return f"emits {_more(found.tokens_change, 'more', 'fewer')} tokens" + (f" ({', '.join(told)})" if told else "")
+
+
+def _step(found: Reasons) -> str:
+    return f"takes {_more(found.step_change, 'more', 'less')} time"
+
+
+def _more(change: float, more: str, less: str) -> str:
+    return f"{abs(change) * 100:.1f} % {more if change > 0 else less}"
+
+
+def _document(found: Reasons, basis: str) -> WhyDocument:
+    from simtool.cli.documents.of_studies import PathRecord, WhyDocument
+    from simtool.cli.documents.record import record
+
+    return WhyDocument(
+        origin="replayed",
+        basis=basis,
+        difference=as_record(found.difference),
+        tokens_change=found.tokens_change,
+        step_change=found.step_change,
+        by_pruning=found.by_pruning,
+        by_age=found.by_age,
+        path=[record(PathRecord, each) for each in found.path],
+        warnings=found.caveats.lines(),
+    )

@@ -1,0 +1,133 @@
+"""Why a placement is faster than another, or not: what a step emits, how long it takes, and what its path is made of.
+
+Tokens per second are tokens of a step over its time. Fewer tokens are lost by pruning and, where the decision reads an
+older confidence, by that: the same controller with this step's confidence tells the two apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import polars as pl
+
+from simtool.analysis.comparison.compare import compare
+from simtool.analysis.comparison.comparison import Comparison
+from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
+from simtool.analysis.critical_path.totals import executors_of
+from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.replay.caveats import Caveats
+from simtool.replay.replay import replay
+from simtool.step.placement import BUILT_IN, Placement
+from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent, simulator_of
+from simtool.units import format_ns
+
+FRESH = "this-step"
+_TELLING_SHARE = 0.001  # of the step: a smaller change on the path explains nothing
+_MOST = 3
+
+
+@dataclass(frozen=True)
+class PathChange:
+    """One op on one lane: its time on the critical path of the mean full step, ns, before and after."""
+
+    op: str
+    lane: str
+    before_ns: float
+    after_ns: float
+
+    @property
+    def change_ns(self) -> float:
+        """How much more of the path is its own; negative: it left."""
+        return self.after_ns - self.before_ns
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """difference: in tokens/s, with its interval. tokens_change, step_change: of the mean full step, shares.
+
+    by_pruning, by_age: the parts of tokens_change, which multiply to it; None where no older confidence is read, or
+    the baseline reads one too. path: what left the critical path and what joined it, at the fitted costs.
+    """
+
+    difference: Comparison
+    tokens_change: float
+    step_change: float
+    by_pruning: float | None
+    by_age: float | None
+    path: tuple[PathChange, ...]
+    caveats: Caveats = field(default_factory=Caveats)
+
+
+def reasons(
+    setting: Setting, baseline: Placement, other: Placement, *, processes: int = 1, progress: Progress = silent
+) -> Reasons:
+    """Replay both with the setting's seeds, and explain their difference.
+
+    Raises ProfileError when the profile lacks a cost of either.
+    """
+    aged = bool(other.lag_steps) and not baseline.lag_steps
+    placements = [baseline, other, *([BUILT_IN[FRESH]] if aged else [])]
+    cells = run_cells([(setting, placement) for placement in placements], processes=processes, progress=progress)
+    base, mine = cells[0], cells[1]
+    fresh = cells[2] if aged else None
+    return Reasons(
+        difference=compare(arm_of(base), arm_of(mine)),
+        tokens_change=_change(base, mine),
+        step_change=mean(mine, _step_ns) / mean(base, _step_ns) - 1,
+        by_pruning=_change(base, fresh) if fresh else None,
+        by_age=_change(fresh, mine) if fresh else None,
+        path=tuple(path_changes(setting, baseline, other)),
+        caveats=caveats_of(cell for found in cells for cell in found),
+    )
+
+
+def count_replays(setting: Setting) -> int:
+    """Return how many replays `reasons` takes at most, for progress."""
+    return 3 * max(len(setting.seeds), 1)
+
+
+def _change(before: Sequence[Cell], after: Sequence[Cell]) -> float:
+    return mean(after, _tokens) / mean(before, _tokens) - 1
+
+
+def _tokens(cell: Cell) -> float:
+    return cell.tokens_per_step
+
+
+def _step_ns(cell: Cell) -> float:
+    return cell.step_ns
+
+
+def path_changes(setting: Setting, baseline: Placement, other: Placement) -> list[PathChange]:
+    """Return what changes by a thousandth of the step at least: what left most first, what joined most last.
+
+    Replayed without noise at the fitted costs.
+    """
+    before, after = (_on_path(setting, placement) for placement in (baseline, other))
+    step_ns = max(sum(before.values()), 1.0)
+    changes = [PathChange(*key, before.get(key, 0.0), after.get(key, 0.0)) for key in {*before, *after}]
+    telling = [each for each in changes if abs(each.change_ns) > _TELLING_SHARE * step_ns]
+    return sorted(telling, key=lambda each: (each.change_ns, each.op, each.lane))
+
+
+def in_words(changes: Sequence[PathChange]) -> str:
+    """Say which three pieces of work left the critical path most and which joined it."""
+    left = [f"{each.op} ({each.lane}) {format_ns(-each.change_ns)}" for each in changes if each.change_ns < 0]
+    joined = [
+        f"{each.op} ({each.lane}) {format_ns(each.change_ns)}" for each in reversed(changes) if each.change_ns > 0
+    ]
+    if not left and not joined:
+        return "the path is the same"
+    parts = [("off the path: ", left[:_MOST]), ("onto it: ", joined[:_MOST])]
+    return "; ".join(title + ", ".join(names) for title, names in parts if names)
+
+
+def _on_path(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
+    scenario = replace(setting, seeds=()).scenarios(placement)[0]
+    replayed = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting, placement))
+    trace = replayed.trace(setting.source.path)
+    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
+    events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
+    means = mean_by_op(critical_path(full, events, executors_of(trace)))
+    return {(op, lane): on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
