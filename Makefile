@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published answers answers-syncs \
+.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published where-lag-wins answers answers-syncs \
     answers-syncs-live clean
 
 demo: $(VENV)/.engine
@@ -54,6 +54,10 @@ picture: $(VENV)/.engine
 # docs/published.md: what others published, predicted from what else they published; a minute or two
 published: $(VENV)/.engine
 	$(BIN)/simtool validate --published --out docs/published.md --force
+
+# docs/where-lag-wins.md and its picture: drawn texts on made machines, replayed; under a minute of computing
+where-lag-wins: $(VENV)/.engine
+	PYTHONPATH=reports $(BIN)/python -m published_runs.plane
 
 # from the live traces that ship; on two quiet cores a matter of minutes
 answers: $(VENV)/.engine
