@@ -33,7 +33,7 @@ def published(out: Path | None, *, json: bool) -> None:
         return
     console.say(headline(study), style="bold")
     for source in dict.fromkeys(each.source for each in study.predictions):
-        rows = [tuple(map(words.plain, words.row(each))) for each in study.of(source)]
-        console.show(table(source, words.HEADS, rows, numbers_from=2))
+        rows = [words.short_row(each) for each in study.of(source)]
+        console.show(table(source, words.SHORT_HEADS, rows, numbers_from=2))
     if out is not None:
         console.after(f"page written to {out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from published_runs.prediction import Prediction, Verdict
 
 HEADS = ("setting", "figure", "predicted", "published", "its 95 % interval, at the least and most spread", "verdict")
+SHORT_HEADS = ("setting", "figure", "predicted", "published", "verdict")
 _TOLD = {
     Verdict.COVERED: "covered",
     Verdict.WIDE_ONLY: "covered by the upper spread only",
@@ -46,11 +47,6 @@ def percent(share: float, digits: int = 1, *, sign: bool = True) -> str:
     return f"{share:{'+' if sign else ''}.{digits}%}".replace("%", " %")
 
 
-def plain(text: str) -> str:
-    """Return text without Markdown's stars."""
-    return text.replace("**", "")
-
-
 def counted(predictions: list[Prediction]) -> str:
     """Return how many hold, in one phrase."""
     verdicts = [each.verdict for each in predictions]
@@ -70,3 +66,8 @@ def row(each: Prediction) -> tuple[str, ...]:
         spread(each),
         verdict(each),
     )
+
+
+def short_row(each: Prediction) -> tuple[str, ...]:
+    """Return a prediction under SHORT_HEADS, for a terminal."""
+    return each.setting, each.figure, predicted(each), value(each, each.published), each.verdict.value
