@@ -139,7 +139,8 @@ def replay(
     found = replays.run(outputs)
     report = ReplayReport(
         found=found,
-        without=replace(replays, costs=unchanged).run(None) if change else None,
+        # where a change gives an op its first cost, there is nothing without it
+        without=replace(replays, costs=unchanged, lenient=True).run(None) if change else None,
         changes=change or [],
         about=asked.told(source, costs) if any(placement.decides for placement in placements) else "",
         modeled=modeled_on(costs, source),
