@@ -34,7 +34,7 @@ from simtool.engine.runner.spec import RunnerSpec, SamplingConfig
 from simtool.engine.serving.recorder import Recorder, StepFacts
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.step.placement import BUILT_IN
+from simtool.step.placement import BUILT_IN, resolve_placement
 
 Output = tuple[int, ...]
 LEAST_EXPECTED = 5
@@ -117,7 +117,7 @@ def sample(runner: Runner, spec: RunnerSpec, arm: Arm, prompt: Output, tokens: i
     device = TimedDevice(runner, same_durations(1_000))
     prompts = [Prompt(f"r{i}", prompt, tokens, key=i) for i in range(requests)]
     offered = Offered(device.now_ns)
-    result = Session(device, spec).run(RunPlan(prompts, BUILT_IN[arm.placement], arm.controller), offered)
+    result = Session(device, spec).run(RunPlan(prompts, resolve_placement(arm.placement), arm.controller), offered)
     counts = Counter(tuple(output) for output in result.output_ids.values())
     return Sample(counts, offered.drafts / offered.sequence_steps)
 

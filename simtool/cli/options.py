@@ -105,8 +105,9 @@ def check_controller(placements: Sequence[Placement], options: Mapping[str, floa
     for option, value in options.items():
         if value is None:
             continue
-        if not any(placement.decides for placement in placements):
+        setting = option.removeprefix("--").replace("-", "_")
+        if not any(placement.decides and setting in placement.rule.reads for placement in placements):
             names = ", ".join(placement.name for placement in placements)
-            raise UsageError(f"{option} has no effect on {names}; leave it out, or give a policy that decides")
+            raise UsageError(f"{option} has no effect on {names}; leave it out, or give a policy that reads it")
         if isinstance(value, float) and not 0 <= value < math.inf:
             raise UsageError(f"{option} is {value}; expected 0 or more")

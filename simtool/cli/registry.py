@@ -106,6 +106,9 @@ COMMANDS = {
     "placements": Listed(
         "simtool.cli.commands.studies.placements:placements", "List the placements, or check one of your own"
     ),
+    "policies": Listed(
+        "simtool.cli.commands.studies.policies:policies", "List the rules that decide verify lengths, or show one"
+    ),
     "doctor": Listed(
         "simtool.cli.commands.traces.doctor:doctor",
         "Check Python, packages and devices",

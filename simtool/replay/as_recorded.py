@@ -8,6 +8,7 @@ from simtool.calibrate.fit import calibrate
 from simtool.profile.profile import Profile
 from simtool.profile.proxies import with_proxies
 from simtool.replay.controller_options import ControllerOptions
+from simtool.replay.profiling.step_table import with_step_table
 from simtool.replay.scenario import Scenario, recorded_controller
 from simtool.step.placement import Placement, resolve_placement
 from simtool.trace.trace import Trace
@@ -40,8 +41,9 @@ def scenario(
     what was recorded; its predictor is the profile's where that has one. `dataclasses.replace` changes the rest:
     arrivals, noise, seed, the size of the KV cache.
     """
-    return Scenario(
+    plain = Scenario(
         placement=resolve_placement(placement) if isinstance(placement, str) else placement,
         concurrency=source.manifest.concurrency if concurrency is None else concurrency,
         controller=controller.settings(source, profile),
     )
+    return with_step_table(source, profile, plain, controller)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -56,8 +56,8 @@ def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: Si
     """Serve the source's requests again under a scenario, at a profile's costs.
 
     simulator: simpy is the model to read and trust, compiled its equal to the ns over arrays, for many replays. A
-    placement that launches ahead or splits on the device is replayed by SimPy whichever is asked for, and the manifest
-    says so.
+    placement that launches ahead, splits on the device or has another policy than xLLM's controller is replayed by
+    SimPy whichever is asked for, and the manifest says so.
     Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost,
     UsageError where the compiled simulator cannot run.
     """
@@ -71,7 +71,7 @@ def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: Si
         **{name: pl.concat([each[name] for each in frames]) for name in ("steps", "rows", "events")},
     }
     caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
-    return Replay(_manifest(source, profile, scenario, run.visits, caveats, simulator), tables, caveats)
+    return Replay(_manifest(source, profile, scenario, run, caveats, simulator), tables, caveats)
 
 
 def replay_to(
@@ -106,7 +106,7 @@ def replay_and_tell(
     with StretchWriter(Path(path), source.manifest, force=force) as writer:
         run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, writer.add)
         caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
-        manifest = _manifest(source, profile, scenario, run.visits, caveats, simulator)
+        manifest = _manifest(source, profile, scenario, run, caveats, simulator)
         if told is not None:
             manifest = dataclasses.replace(manifest, details={**manifest.details, **told})
         writer.add_all("requests", _with_times(run))
@@ -135,7 +135,7 @@ def as_run(profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
 
 @dataclass(frozen=True)
 class _Run:
-    """What either simulator leaves behind. Times in ns, by the queue's requests."""
+    """What either simulator leaves behind. Times in ns, by the queue's requests. counters: the policy's fallbacks."""
 
     queue: RequestQueue
     visits: Visits
@@ -144,6 +144,7 @@ class _Run:
     first_token_ns: NDArray[np.int64]
     finished_ns: NDArray[np.int64]
     slot: NDArray[np.int64]
+    counters: Mapping[str, int] | None = None
 
 
 #: Takes the next rows of steps, rows and events.
@@ -171,6 +172,7 @@ def _simulate(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) 
         first_token_ns=recorder.first_token_ns,
         finished_ns=recorder.finished_ns,
         slot=recorder.slot,
+        counters=dict(planner.decider.counters) if planner.decider else None,
     )
 
 
@@ -220,8 +222,9 @@ def caveats_of(
 
 
 def _manifest(
-    source: Trace, profile: Profile, scenario: Scenario, visits: Visits, caveats: Caveats, simulator: SimulatorChoice
+    source: Trace, profile: Profile, scenario: Scenario, run: _Run, caveats: Caveats, simulator: SimulatorChoice
 ) -> Manifest:  # fmt: skip
+    visits, counted = run.visits, {} if run.counters is None else {"policy_counters": run.counters}
     kept = {name: value for name, value in source.manifest.details.items() if name in _KEPT}
     return dataclasses.replace(
         source.manifest,
@@ -232,12 +235,13 @@ def _manifest(
         device_name=profile.device_name,
         concurrency=scenario.concurrency,
         placement=scenario.placement.to_dict(),
-        controller=asdict(scenario.controller),
+        controller=scenario.controller.to_dict(),
         seed=scenario.seed,
         clock="simulated ns from 0",
         warnings=caveats.lines(),
         details={
             **kept,
+            **counted,
             **told_kv_cache(source.manifest, scenario),
             "executors": dict(profile.executors),
             "graphs": profile.graphs.to_dict(),

@@ -109,7 +109,7 @@ class Scenario:
         return {
             "placement": self.placement.to_dict(),
             "concurrency": self.concurrency,
-            "controller": asdict(self.controller),
+            "controller": self.controller.to_dict(),
             "arrivals": asdict(self.arrivals),
             "outcomes": self.outcomes,
             "noise": self.noise,
@@ -121,9 +121,15 @@ class Scenario:
     @property
     def what_ifs(self) -> tuple[str, ...]:
         """What the scenario supposes against the recorded outcomes, a sentence each; only where it has an effect."""
+        told: tuple[str, ...] = ()
+        if self.placement.splits_for_free:
+            told = (
+                f"{self.placement.name} splits its budget by this step's confidence on the device: nothing on the host "
+                "waits for that, and it is priced at nothing",
+            )
         if not self.stale_loss or not self.placement.lag_steps:
-            return ()
-        return (f"decisions on old confidence lose {self.stale_loss:.0%} of their accepted drafts",)
+            return told
+        return (*told, f"decisions on old confidence lose {self.stale_loss:.0%} of their accepted drafts")
 
 
 def outcome_mode(manifest: Manifest) -> OutcomeMode:

@@ -14,23 +14,42 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import simpy
 
 from simtool.replay.prices.cost_sampler import CostSampler, PricedStep
-from simtool.replay.prices.step_program import WaitEntry, WorkEntry
-from simtool.replay.recorder import ReplayRecorder, StepTimes
-from simtool.replay.step_planner import StepPlanner
+from simtool.replay.prices.step_program import StepProgram, WaitEntry, WorkEntry
+from simtool.replay.recorder import StepTimes
+from simtool.replay.step_planner import StepPlan
 from simtool.step.idle_effects import LastWait, LastWork
 
 _Process = Generator[simpy.Event, Any, None]
 
 
+class PlansSteps(Protocol):
+    """What says which step comes next; `StepPlanner` documents it."""
+
+    @property
+    def idle(self) -> bool: ...  # noqa: D102
+    def sleep_until_ns(self) -> int: ...  # noqa: D102
+    def plan(self, now_ns: int) -> StepPlan: ...  # noqa: D102
+    def commit(self, plan: StepPlan) -> None: ...  # noqa: D102
+
+
+class KeepsSteps(Protocol):
+    """What keeps the steps that are done; `ReplayRecorder` documents it."""
+
+    def add_step(  # noqa: D102
+        self, plan: StepPlan, program: StepProgram, times: StepTimes, start_ns: int, end_ns: int
+    ) -> None: ...
+    def flush(self) -> None: ...  # noqa: D102
+
+
 class Simulator:
     """Runs a batch to its end at the given prices, and tells the recorder."""
 
-    def __init__(self, planner: StepPlanner, costs: CostSampler, recorder: ReplayRecorder) -> None:
+    def __init__(self, planner: PlansSteps, costs: CostSampler, recorder: KeepsSteps) -> None:
         self._planner, self._costs, self._recorder = planner, costs, recorder
         self._env = simpy.Environment()
         self._executors = {name: _Executor(self._env) for name in sorted(set(costs.profile.executors.values()))}
@@ -46,7 +65,7 @@ class Simulator:
         self._recorder.flush()
 
     def _host(self) -> _Process:
-        while not self._planner.scheduler.idle:
+        while not self._planner.idle:
             self._now_ns = max(self._now_ns, self._planner.sleep_until_ns())
             plan = self._planner.plan(self._now_ns)
             priced = self._costs.price(

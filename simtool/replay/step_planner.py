@@ -21,6 +21,7 @@ from simtool.step.cost_features import DecodeShape, prefill_sizes
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Op
 from simtool.step.placement import PREFILL_ORDER, launches_ahead
+from simtool.step.policies.policy import Aged, Decider, StepView
 from simtool.step.scheduler import ActiveRequest, Scheduler
 
 
@@ -78,7 +79,8 @@ class Block:
 class StepPlanner:
     """Plans steps from the scheduler, the outcomes and the placement.
 
-    looked_up, substituted: count the anchors asked for and those made up for.
+    looked_up, substituted: count the anchors asked for and those made up for. decider: of the placement's policy; None:
+    the controller of xLLM decides, by a shorter way to the same numbers.
     """
 
     def __init__(self, scheduler: Scheduler, outcomes: Outcomes, block: Block, scenario: Scenario) -> None:
@@ -87,6 +89,9 @@ class StepPlanner:
         self._block, self._controller = block, scenario.controller
         self._lag, self._decides = scenario.placement.lag_steps, scenario.placement.decides
         placement = scenario.placement
+        self.decider = placement.policy.start() if placement.policy else None
+        self._rule = placement.rule
+        self._memory = max(self._lag or 0, *self._rule.ages, 0)
         self._runs_ahead = placement.runs_ahead
         self._ahead_of: list[int] | None = None  # the sequences that the last step launched ahead for
         self._ops = {
@@ -98,6 +103,11 @@ class StepPlanner:
         self._match_run = outcomes.match_run.data
         self._index = {request.request_id: i for i, request in enumerate(outcomes.requests)}
         self._seats = Seats()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return self.scheduler.idle
 
     def sleep_until_ns(self) -> int:
         """Return when the next step can start at the earliest: 0 unless all wait for a request to arrive."""
@@ -125,7 +135,7 @@ class StepPlanner:
         self._ahead_of = None
         for active, request in zip(admitted, requests, strict=True):
             base = int(self.outcomes.base[request])
-            self._seats.join(active, request, base, int(self.outcomes.visits[request]), self._lag or 0)
+            self._seats.join(active, request, base, int(self.outcomes.visits[request]), self._memory)
         prompts = [active.request.prompt_tokens for active in admitted]
         return StepPlan(
             kind="prefill",
@@ -144,12 +154,15 @@ class StepPlanner:
         places = seats.place
         anchors = [place - base for place, base in zip(places, seats.base, strict=True)]
         self._look_up(places)
-        prefixes, fresh = self._decide(places, anchors)
+        view = self._view(places, anchors) if self.decider else None
+        prefixes, fresh = self._ask(self.decider, view) if self.decider and view else self._decide(places, anchors)
         if self._splits_on_device and sum(prefixes) < drafts * len(places):
             prefixes = split(self.outcomes.paths(places).tolist(), sum(prefixes))
         accepted = [min(p, self._match_run[place]) for p, place in zip(prefixes, places, strict=True)]
         if self._stale_loss:
             accepted = self._thinned(accepted, fresh, anchors)
+        if self.decider and view:
+            self.decider.learn(view, prefixes, accepted)
         left = [end - place for end, place in zip(seats.end, places, strict=True)]
         emitted = [a + 1 if a < most else most for a, most in zip(accepted, left, strict=True)]
         shape = DecodeShape(
@@ -212,6 +225,35 @@ class StepPlanner:
             for each, place in zip(seen, places, strict=True):
                 each.append(place)
         return decide_paths(self.outcomes.paths(read), own, anchors, drafts, self._controller), fresh
+
+    def _view(self, places: list[int], anchors: list[int]) -> StepView:
+        """What the policy may see of this step."""
+        truth = [int(self._match_run[place]) for place in places] if self._rule.needs_truth else None
+        return StepView(
+            drafts=self._block.drafts,
+            kv_lens=anchors,
+            keys=self._seats.request,
+            aged={age: self._aged(age, places) for age in self._rule.ages},
+            settings=self._controller,
+            graph_rows=self._block.graphs.target,
+            match_runs=truth,
+        )
+
+    def _aged(self, age: int, places: list[int]) -> Aged:
+        """Confidence of an age, of those that have one: of age 0 this step's, of age k that of k decode steps ago."""
+        if not age:
+            return Aged(range(len(places)), self.outcomes.confidence(places), len(places))
+        seen = self._seats.seen
+        own = [i for i, each in enumerate(seen) if len(each) >= age]
+        return Aged(own, self.outcomes.confidence([seen[i][-age] for i in own]), len(places))
+
+    def _ask(self, decider: Decider, view: StepView) -> tuple[list[int], list[bool]]:
+        """The policy's prefix lengths, and who had confidence as old as the host's decision reads."""
+        seats, lag = self._seats, self._lag or 0
+        lengths, fresh = decider.decide(view), [len(each) >= lag for each in seats.seen]
+        for each, place in zip(seats.seen, seats.place, strict=True):
+            each.append(place)
+        return lengths, fresh
 
     def _thinned(self, accepted: list[int], fresh: list[bool], anchors: list[int]) -> list[int]:
         names = [active.request.request_id for active in self._seats.active]

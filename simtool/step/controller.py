@@ -7,7 +7,7 @@ the probability that the whole prefix is accepted, taking one whenever expected 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from simtool.errors import UsageError
 from simtool.files.reading import quoted
+from simtool.step.step_table import StepTable
 
 #: What a draft or a verify lasts at least, so that no score is infinite.
 MIN_MS = 1e-6
@@ -57,11 +58,15 @@ class LinearPredictor:
 
 @dataclass(frozen=True)
 class ControllerSettings:
-    """What the controller knows besides this batch. xLLM passes draft_ms = 0; below 0 either number counts as 0."""
+    """What the controller knows besides this batch. xLLM passes draft_ms = 0; below 0 either number counts as 0.
+
+    table: what whole steps take, for policies that profile that; None: from the predictor and draft_ms.
+    """
 
     predictor: LinearPredictor | None = None
     draft_ms: float = 0.0
     min_gain: float = 0.0
+    table: StepTable | None = None
 
     def __post_init__(self) -> None:
         _check_range("draft_ms", self.draft_ms, -_MOST_MS, _MOST_MS)
@@ -69,14 +74,27 @@ class ControllerSettings:
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> ControllerSettings:
-        """Build it from what `asdict` made; what is absent has its default. Raises UsageError."""
+        """Build it from what `to_dict` returned; what is absent has its default. Raises UsageError."""
         given = dict(table)
-        predictor = given.pop("predictor", None)
+        predictor, steps = given.pop("predictor", None), given.pop("table", None)
         try:
-            return cls(None if predictor is None else LinearPredictor(**predictor), **given)
-        except TypeError as error:
+            return cls(
+                None if predictor is None else LinearPredictor(**predictor),
+                table=None if steps is None else StepTable.from_dict(steps),
+                **given,
+            )
+        except (TypeError, AttributeError) as error:
             expected = "predictor (null, or its three terms in ms), draft_ms and min_gain"
             raise UsageError(f"is {quoted(dict(table))}; expected {expected}") from error
+
+    def to_dict(self) -> dict[str, object]:
+        """Return what a manifest keeps: plain JSON values, and the table only where there is one."""
+        told: dict[str, object] = {
+            "predictor": asdict(self.predictor) if self.predictor else None,
+            "draft_ms": self.draft_ms,
+            "min_gain": self.min_gain,
+        }
+        return {**told, "table": self.table.to_dict()} if self.table else told
 
 
 def prefix_lengths(

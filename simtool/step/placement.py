@@ -6,22 +6,26 @@ and what is simulated cannot drift apart. An order that breaks a data dependency
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from simtool.errors import PlacementError, did_you_mean
+from simtool.errors import PlacementError, UsageError, did_you_mean
 from simtool.files.names import why_no_name
 from simtool.files.reading import UnreadableError, quoted, read_toml_table
 from simtool.files.writing import expanded
 from simtool.step.handed_on import HandedOn
 from simtool.step.legality import REBINDS, check
 from simtool.step.ops import CATALOGUE, Op, for_next_step, plain
+from simtool.step.policies.catalogue import POLICIES, parse_policy, policy_from_dict
+from simtool.step.policies.policy import Policy
+from simtool.step.policies.xllm import XllmController
 from simtool.step.slot import COLD, NEXT, NOTHING, Slot
 
-_KEYS = ("name", "order", "lag_steps", "sync")
+_KEYS = ("name", "order", "lag_steps", "sync", "policy")
 _REBINDS_SUFFIX = "+rebind"
 
 
@@ -35,12 +39,14 @@ class Placement:
 
     lag_steps: None for a placement without a decision (static); 0 reads this step's confidence; k >= 1 reads the
     confidence stored k decode steps ago. Ops may sync (see `with_sync`): that changes when they end, not what is legal.
-    Raises PlacementError when the order breaks a data dependency.
+    policy: which rule decides; None: xLLM's controller at that lag. With a policy, lag_steps is the age of what the
+    host decides on. Raises PlacementError when the order breaks a data dependency.
     """
 
     name: str
     order: tuple[Slot, ...]
     lag_steps: int | None
+    policy: Policy | None = None
 
     def __post_init__(self) -> None:
         # a name may say whose it is, as in xllm-2280/lag; no path is made of it but through file_stem
@@ -53,6 +59,8 @@ class Placement:
         if len(self.order) > _MOST_SLOTS:
             raise PlacementError(f"{self.name}: {len(self.order)} slots; expected at most {_MOST_SLOTS}")
         check(self)
+        if self.policy is not None:
+            _check_ages(self, self.policy)
 
     @property
     def decides(self) -> bool:
@@ -77,7 +85,7 @@ class Placement:
     @property
     def needs_simpy(self) -> bool:
         """Whether only the simulator that is read can replay it, and not the compiled one."""
-        return self.runs_ahead or self.splits_on_device
+        return self.runs_ahead or self.splits_on_device or self.policy is not None
 
     @property
     def rebinds(self) -> bool:
@@ -90,9 +98,19 @@ class Placement:
         return tuple(dict.fromkeys(text for slot in self.order for text in slot.sync))
 
     @property
+    def rule(self) -> Policy:
+        """What decides."""
+        return self.policy or XllmController(self.lag_steps or 0)
+
+    @property
+    def splits_for_free(self) -> bool:
+        """Whether a share depends on this step's confidence, and no op reads it or splits by it."""
+        return self.policy is not None and self.policy.split_steps == 0 and bool(self.lag_steps)
+
+    @property
     def file_stem(self) -> str:
         """Its name as part of a file's name."""
-        return self.name.replace("/", "-")
+        return re.sub(r"[/:=,@]", "-", self.name)
 
     def gives(self, datum: str) -> bool:
         """Whether every step gives that datum."""
@@ -121,7 +139,8 @@ class Placement:
             "order": [str(slot) for slot in self.order],
             "lag_steps": self.lag_steps,
         }
-        return {**table, "sync": list(self.sync)} if self.sync else table
+        table |= {"sync": list(self.sync)} if self.sync else {}
+        return {**table, "policy": self.policy.to_dict()} if self.policy else table
 
 
 def parse_placement(name: str, order: str | list[str], lag_steps: int | None, sync: Iterable[str] = ()) -> Placement:
@@ -164,7 +183,7 @@ def without_sync(placement: Placement, names: Collection[str] | None = None) -> 
 
 
 def load_placement(path: Path) -> Placement:
-    """Read a TOML file with `name` (optional: the file's stem), `order` (list or text), `lag_steps` and `sync` (list).
+    """Read a TOML file with `name` (optional: the file's stem), `order` (list or text), `lag_steps`, `sync`, `policy`.
 
     Raises PlacementError when it cannot be read, or calls another order, lag or sync by a built-in's name.
     """
@@ -201,26 +220,56 @@ def placement_from_dict(table: Mapping[str, object], source: str = "placement") 
         raise PlacementError(f"{source}: lag_steps is {quoted(lag_steps)}; expected a whole number, or leave it out")
     if not isinstance(sync, list) or not all(isinstance(text, str) for text in sync):
         raise PlacementError(f"{source}: sync is {sync!r}; expected a list of op names")
-    return parse_placement(name, texts, lag_steps, sync)
+    return replace(parse_placement(name, texts, lag_steps, sync), policy=_policy(source, table.get("policy")))
 
 
 def resolve_placement(text: str) -> Placement:
-    """Return a built-in by name, or the placement in the TOML file at that path; NAME+rebind: as `with_rebinds`."""
+    """Return a built-in by name, or the placement in the TOML file at that path; NAME+rebind: as `with_rebinds`.
+
+    POLICY, or PLACEMENT@POLICY, with parameters as `parse_policy` takes them: as `with_policy`.
+    """
     if text.endswith(_REBINDS_SUFFIX):
         return with_rebinds(resolve_placement(text.removesuffix(_REBINDS_SUFFIX)))
     if text in NAMED:
         return NAMED[text]
     if text.endswith(".toml"):
         return load_placement(expanded(Path(text)))
+    order, at, policy = text.rpartition("@")
+    if at or policy.partition(":")[0] in POLICIES:
+        return with_policy(resolve_placement(order) if at else None, parse_policy(policy))
     known = ", ".join(NAMED)
-    hint = did_you_mean(text, NAMED)
-    raise PlacementError(f"unknown placement {text!r}; expected one of {known}, or the path of a .toml file{hint}")
+    hint = did_you_mean(text, [*NAMED, *POLICIES])
+    raise PlacementError(
+        f"unknown placement {text!r}; expected one of {known}, the path of a .toml file, or a policy "
+        f"(simtool policies lists them){hint}"
+    )
+
+
+def with_policy(placement: Placement | None, policy: Policy) -> Placement:
+    """Return the placement's order with another rule that decides, named PLACEMENT@POLICY; None: the policy's own home.
+
+    A placement that reads this step's confidence decides both total and split on the host. In one that does not, a
+    split by this step's confidence is the device's, and the total must be older. Raises PlacementError where it is not.
+    """
+    order = placement or NAMED[policy.home]
+    if order.lag_steps is None:
+        raise PlacementError(f"{order.name} decides nothing, so {policy.name} has no place in it; take {policy.home}")
+    lag_steps = order.lag_steps
+    if lag_steps:
+        host = policy.budget_steps if policy.budget_steps is not None else policy.split_steps
+        lag_steps = max(host or 0, 1)
+    name = policy.text if placement is None else f"{placement.name}@{policy.text}"
+    return replace(order, name=name, lag_steps=lag_steps, policy=policy)
 
 
 def with_lag(placement: Placement, lag_steps: int) -> Placement:
     """Return the same order at another lag, named after it; lag 0 and none need another order, and are refused."""
     if placement.lag_steps is None or placement.lag_steps < 1 or lag_steps < 1:
         raise PlacementError(f"{placement.name}: cannot be run at lag {lag_steps}; take a lag placement and lag >= 1")
+    if placement.policy is not None:
+        raise PlacementError(
+            f"{placement.name}: its policy says how old its confidence is; give {placement.rule.name} its ages"
+        )
     if lag_steps == placement.lag_steps:
         return placement
     return Placement(f"{placement.name}-{lag_steps}", placement.order, lag_steps)
@@ -239,7 +288,42 @@ def with_rebinds(placement: Placement) -> Placement:
             if slot.full is not None and slot.full.name == launch:
                 order.append(_slot(placement.name, f"{slot.when}{rebind}"))
         order.append(slot)
-    return Placement(placement.name + _REBINDS_SUFFIX, tuple(order), placement.lag_steps)
+    return replace(placement, name=placement.name + _REBINDS_SUFFIX, order=tuple(order))
+
+
+def _check_ages(placement: Placement, policy: Policy) -> None:
+    """The host cannot decide on what it does not have yet; what the device can split by is this step's alone."""
+    if placement.lag_steps is None:
+        raise PlacementError(f"{placement.name}: has a policy and no lag_steps; say how old its confidence is")
+    if placement.splits_on_device:
+        raise PlacementError(
+            f"{placement.name}: splits on the device by its own rule, and only xLLM's controller gives it a budget so "
+            f"far; take {policy.text} alone"
+        )
+    if not placement.lag_steps:
+        return
+    if policy.budget_steps == 0:
+        raise PlacementError(
+            f"{placement.name}: {policy.name} takes the total from this step's confidence, which this order never "
+            f"reads; use this-step@{policy.text}"
+        )
+    if policy.budget_steps is None and policy.split_steps == 0 and not policy.on_device:
+        raise PlacementError(
+            f"{placement.name}: {policy.name} reads this step's confidence, which this order never does; use "
+            f"this-step@{policy.text}, or give it an age of 1 or more"
+        )
+
+
+def _policy(source: str, value: object) -> Policy | None:
+    """A manifest's or a file's policy: a text, or a table of a name and parameters."""
+    try:
+        if value is None or isinstance(value, str):
+            return None if value is None else parse_policy(value)
+        if isinstance(value, Mapping):
+            return policy_from_dict(value)
+    except UsageError as error:
+        raise PlacementError(f"{source}: {error}") from error
+    raise PlacementError(f"{source}: policy is {quoted(value)}; expected a policy's name, or a table with one")
 
 
 def launches_ahead(remaining: Sequence[int], prefix_lens: Sequence[int]) -> bool:

@@ -26,6 +26,7 @@ from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import check_compiler, default_simulator
 from simtool.replay.controller_options import ControllerOptions, PredictorChoice
+from simtool.replay.profiling.step_table import with_step_table
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario, SimulatorChoice, outcome_mode
 from simtool.step.controller import ControllerSettings
@@ -69,7 +70,8 @@ class Setting:
         """Return the replays of one placement: one without noise, or one a seed."""
         controller = self.controller.settings(self.source, self.profile)
         mode = outcome_mode(self.source.manifest)
-        base = Scenario(placement, self.concurrency, controller, outcomes=mode, stale_loss=self.stale_loss)
+        plain = Scenario(placement, self.concurrency, controller, outcomes=mode, stale_loss=self.stale_loss)
+        base = with_step_table(self.source, self.profile, plain, self.controller)
         return [replace(base, noise="residual", seed=seed) for seed in self.seeds] or [base]
 
     def costs(self, seed: int, refitted: Callable[[int], Profile] | None = None) -> Profile:

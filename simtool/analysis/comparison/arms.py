@@ -169,7 +169,9 @@ def _order(manifest: Manifest) -> str:
     if manifest.placement is None:
         return "none"
     lag = manifest.placement.get("lag_steps")
-    return f"{_hash(manifest.placement.get('order'))} {'without a decision' if lag is None else f'at lag {lag}'}"
+    decided = "without a decision" if lag is None else f"at lag {lag}"
+    policy = manifest.placement.get("policy")
+    return f"{_hash(manifest.placement.get('order'))} {decided}" + (f" by {policy}" if policy else "")
 
 
 def _hash(told: object) -> str:

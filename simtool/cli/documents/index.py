@@ -32,5 +32,6 @@ DOCUMENTS: Mapping[str, type[JsonDocument]] = {
     "report": of_replays.ReportDocument,
     "export": of_traces.ExportDocument,
     "placements": of_traces.PlacementsDocument,
+    "policies": of_traces.PoliciesDocument,
     "doctor": of_traces.DoctorDocument,
 }

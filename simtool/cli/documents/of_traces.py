@@ -104,6 +104,29 @@ class PlacementRecord(Record):
     sync: tuple[str, ...] = ()
 
 
+class PolicyRecord(Record):
+    """budget_age, split_age: steps, null where no confidence is read. origins: of each parameter and its default.
+    home: the placement whose order it takes. counters: what a manifest counts.
+    """
+
+    name: str
+    parameters: dict[str, int | float | str | bool]
+    what: str
+    source: str
+    budget_age: int | None
+    split_age: int | None
+    lossless: str
+    origins: dict[str, str]
+    home: str
+    counters: list[str]
+
+
+class PoliciesDocument(JsonDocument, tag="simtool.policies/1"):
+    """The policies, or the one that was asked for."""
+
+    policies: list[PolicyRecord]
+
+
 class PlacementsDocument(JsonDocument, tag="simtool.placements/1"):
     """The built-in placements, or the one that was asked for."""
 

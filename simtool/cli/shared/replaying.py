@@ -14,6 +14,7 @@ from simtool.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
+    from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Scenario, SimulatorChoice
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
@@ -61,8 +62,9 @@ class Replayed:
 class Replays:
     """What to replay. workload: served instead of the source's requests as recorded. base: all but placement, seed.
 
-    added: replayed only to be compared with; left out where its costs are unknown, and never written. lenient: any
-    placement whose costs are unknown is left out and told, not refused. refitted: each seed draws costs too.
+    asked: of the controller. added: replayed only to be compared with; left out where its costs are unknown, and never
+    written. lenient: any placement whose costs are unknown is left out and told, not refused. refitted: each seed draws
+    costs too.
     """
 
     source: Trace
@@ -74,6 +76,7 @@ class Replays:
     lenient: bool
     refitted: bool
     simulator: SimulatorChoice
+    asked: ControllerOptions
     added: Placement | None = None
 
     def run(self, outputs: Outputs | None) -> Replayed:
@@ -101,9 +104,11 @@ class Replays:
 
     def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""
+        from simtool.replay.profiling.step_table import with_step_table
         from simtool.replay.replay import replay, replay_and_tell
 
         costs = self.costs.refitted(scenario.seed) if self.refitted else self.costs
+        scenario = with_step_table(served, self.costs, scenario, self.asked)
         told: dict[str, object] = {"command": command_line()}
         if self.refitted:
             told["refit"] = scenario.seed

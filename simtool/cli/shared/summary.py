@@ -61,10 +61,11 @@ def line_of(trace: Trace) -> TraceLine:
     from simtool.trace.manifest import PRICED_ORIGINS
 
     manifest = trace.manifest
-    more: dict[str, object] = {}
+    counted = manifest.details.get("policy_counters")
+    more: dict[str, object] = {"policy_counters": counted} if counted is not None else {}
     if manifest.origin in PRICED_ORIGINS:
         names = ("anchors_looked_up", "anchors_substituted", "workload", "bootstrap", "synthetic")
-        more = {name: manifest.details[name] for name in names if name in manifest.details}
+        more |= {name: manifest.details[name] for name in names if name in manifest.details}
         more |= {"outcomes": manifest.replay.outcomes, "seed": manifest.seed, "warnings": manifest.warnings}
     return TraceLine(
         trace=trace.path.name,

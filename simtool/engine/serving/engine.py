@@ -18,12 +18,13 @@ from simtool.units import NS_PER_S
 
 @dataclass
 class RunResult:
-    """What a run produced. Times in ns on the run's clock."""
+    """What a run produced. Times in ns on the run's clock. counters: its policy's fallbacks; None: it has no policy."""
 
     requests: dict[str, RequestFacts] = field(default_factory=dict)
     steps: int = 0
     start_ns: int = 0
     end_ns: int = 0
+    counters: dict[str, int] | None = None
 
     @property
     def output_ids(self) -> dict[str, list[int]]:
@@ -122,6 +123,7 @@ class LiveRun:
         self.worker.device.timed = True
         self.worker.recorder.close(self._timings())
         self.result.end_ns = self.worker.recorder.now_ns()
+        self.result.counters = dict(self.worker.decider.counters) if self.worker.decider else None
         return self.result
 
 

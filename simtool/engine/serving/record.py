@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Protocol
 
 from simtool.engine.prompts.source import PromptSource, describe_prompts
 from simtool.engine.serving.losslessness import sampling_bias
@@ -15,9 +16,19 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import UsageError
 from simtool.progress import Say, ShowProgress, unsaid, unshown
 from simtool.step.controller import LinearPredictor
+from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.placement import Placement, resolve_placement
+from simtool.step.step_table import StepTable
 from simtool.trace.checks.sound import open_sound
 from simtool.trace.trace import Trace
+
+
+class ProfilesSteps(Protocol):
+    """Tells what steps take: block is N and the width of a draft, kv_len a sequence's tokens, batch the most."""
+
+    def __call__(  # noqa: D102
+        self, placement: Placement, block: tuple[int, int], graphs: GraphBuckets, kv_len: int, batch: int
+    ) -> StepTable: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +38,8 @@ class RecordSettings(SessionSettings):
     predictor: the controller's validate-time predictor: live (timed now), none, or the path of a profile. draft_ms:
     what the controller takes the draft to cost (0, as in xLLM). min_gain: relative gain that a longer prefix must
     bring. every_anchor: afterwards a teacher-forced pass adds the drafter's outcome at every anchor, so that any
-    placement can be replayed token-exactly. profile_steps: then run so many steps again under the framework's
+    placement can be replayed token-exactly. step_table: tells policies that profile whole steps what these take; None:
+    the predictor and draft_ms do. profile_steps: then run so many steps again under the framework's
     profiler, into `<out>.profile`.
     """
 
@@ -37,6 +49,7 @@ class RecordSettings(SessionSettings):
     min_gain: float = 0.0
     every_anchor: bool = False
     profile_steps: int = 0
+    step_table: ProfilesSteps | None = None
 
     def __post_init__(self) -> None:
         if self.every_anchor and not self.sampling.greedy:
@@ -130,6 +143,11 @@ def _plan(
     controller = controller_settings(session, predictor, asked.draft_ms, asked.min_gain, say)
     if plan.placement.decides and timed is not None:
         controller = replace(controller, predictor=timed)
+    if asked.step_table is not None and "table" in plan.placement.rule.reads:
+        kv_len = round(sum(len(each.prompt_ids) + each.max_new_tokens / 2 for each in plan.prompts) / len(plan.prompts))
+        block = (session.info.drafts, session.info.block_width)
+        table = asked.step_table(plan.placement, block, session.info.graphs, kv_len, session.spec.slots)
+        controller = replace(controller, table=table)
     if bias := sampling_bias(plan.placement, controller, asked.sampling, session.info):
         session.warnings.append(bias)
         say(f"warning: {bias}")

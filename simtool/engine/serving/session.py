@@ -127,7 +127,7 @@ class Session:
         with TraceWriter(path, self._manifest(plan, self._whole, details or {}), force=force) as writer:
             meter = MachineMeter(self.device.pids)
             result = self.run(plan, self._recorder(self.device.now_ns, writer, plan), progress)
-            self._close(writer, meter)
+            self._close(writer, meter, result)
         return result
 
     def record_interleaved(
@@ -173,17 +173,19 @@ class Session:
                 clock.pause()
             interleave(runs, progress)
             results = [run_.close() for run_, _ in runs]
-            for writer in writers:
-                self._close(writer, meter)
+            kept = (result for result, (path, _) in zip(results, jobs, strict=True) if path is not None)
+            for writer, result in zip(writers, kept, strict=True):
+                self._close(writer, meter, result)
         return results
 
     def _recorder(self, now_ns: Callable[[], int], writer: TraceWriter, plan: RunPlan) -> TraceRecorder:
         return TraceRecorder(now_ns, writer, plan.placement, greedy=self.spec.sampling.greedy)
 
-    def _close(self, writer: TraceWriter, meter: MachineMeter) -> None:
+    def _close(self, writer: TraceWriter, meter: MachineMeter, result: RunResult) -> None:
         use = meter.stop()
         machine = use.to_dict() if use else None
-        writer.close(details={**writer.manifest.details, "machine": machine, "clock": self.device.clock_facts()})
+        details = {**writer.manifest.details, "machine": machine, "clock": self.device.clock_facts()}
+        writer.close(details=details if result.counters is None else {**details, "policy_counters": result.counters})
 
     def profile(self, folder: Path, plan: RunPlan, steps: int) -> None:
         """Run the plan's first steps again under the framework's profiler, into a folder; nothing is recorded.
@@ -205,6 +207,7 @@ class Session:
         if len(set(names)) < len(names):
             raise UsageError("two prompts share a request id; give each its own")
         self._check_rebinds(plan.placement)
+        _check_policy(plan.placement)
         scheduler = self._scheduler(share or self._whole)
         for prompt in plan.prompts:
             _known(prompt, self.info.vocab_size)
@@ -256,7 +259,7 @@ class Session:
             block_width=self.info.block_width,
             concurrency=share.slots,
             placement=plan.placement.to_dict(),
-            controller=asdict(plan.controller),
+            controller=plan.controller.to_dict(),
             sampling=sampling,
             seed=self.seed,
             prompt_seed=plan.prompt_seed,
@@ -278,6 +281,17 @@ class Session:
 
 def _on_clock(clock: PausableClock, device: Device) -> list[WorkTiming]:
     return clock.place(device.timings())
+
+
+def _check_policy(placement: Placement) -> None:
+    """Refuse what only a simulation knows, and a split on the device: this engine's host builds its batches."""
+    if placement.rule.needs_truth:
+        raise UsageError(f"{placement.name} knows what will be accepted, so it runs in a replay only")
+    if placement.splits_for_free:
+        raise UsageError(
+            f"{placement.name} splits its budget on the device, which this engine does not; run "
+            f"this-step@{placement.rule.text}: the same tokens, with the confidence read on the host"
+        )
 
 
 def _known(prompt: Prompt, vocab_size: int) -> None:

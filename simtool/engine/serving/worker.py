@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
+
 from simtool.engine.devices.protocol import Device, Download, Event, HostArray
 from simtool.engine.serving.decode_state import DecodeStates
 from simtool.engine.serving.recorder import Recorder
@@ -18,6 +20,7 @@ from simtool.step.controller import ControllerSettings, decide
 from simtool.step.graph_buckets import pick_bucket
 from simtool.step.ops import CATALOGUE, Op
 from simtool.step.placement import PREFILL_ORDER, Placement, launches_ahead
+from simtool.step.policies.policy import Aged, Decider, StepView
 from simtool.step.scheduler import ActiveRequest, Scheduler
 
 #: What the host reads of a verdict.
@@ -54,6 +57,8 @@ class StepState:
     positions: list[int] = field(default_factory=list)
     confidence: list[Sequence[float] | None] = field(default_factory=list)
     sent: dict[str, Download] = field(default_factory=dict)
+    older: dict[int, list[Sequence[float] | None]] = field(default_factory=dict)
+    view: StepView | None = None
     prefix_lens: list[int] = field(default_factory=list)
     pruned: bool = False
     budget: int = 0
@@ -66,7 +71,10 @@ class StepState:
 
 
 class Worker:
-    """Runs steps. `tokens[request_id]` is prompt + output so far; `keys[request_id]` seeds its random numbers."""
+    """Runs steps. `tokens[request_id]` is prompt + output so far; `keys[request_id]` seeds its random numbers.
+
+    decider: of the placement's policy; None: the controller of xLLM decides.
+    """
 
     def __init__(
         self,
@@ -79,7 +87,9 @@ class Worker:
     ) -> None:
         self.device, self.scheduler, self.block = device, scheduler, block
         self.placement, self.controller, self.recorder = placement, controller, recorder
-        self.cache = DecodeStates(depth=placement.lag_steps or 0)
+        self.decider = placement.policy.start() if placement.policy else None
+        self._ages = placement.policy.ages if placement.policy else ()
+        self.cache = DecodeStates(depth=max(placement.lag_steps or 0, *self._ages, 0))
         self.tokens: dict[str, list[int]] = {}
         self.keys: dict[str, int] = {}
         self.stop_tokens: frozenset[int] = frozenset()
@@ -139,11 +149,16 @@ class Worker:
             s.positions.append(state.position)
             s.prefix_lens.append(n)
             s.confidence.append(self.cache.lagged_confidence(slot, request_id, lag) if lag else None)
+            for age in filter(None, self._ages):
+                s.older.setdefault(age, []).append(self.cache.lagged_confidence(slot, request_id, age))
 
     def decide(self, s: StepState) -> None:
         """Prefix lengths from whatever confidence this placement has by now."""
         n = self.block.num_speculative_tokens
-        s.prefix_lens = decide(s.confidence, s.positions, n, self.controller)
+        if self.decider is None:
+            s.prefix_lens = decide(s.confidence, s.positions, n, self.controller)
+        else:
+            s.prefix_lens = self._ask(s, self.decider)
         s.pruned = any(prefix < n for prefix in s.prefix_lens)
 
     def decide_budget(self, s: StepState) -> None:
@@ -332,6 +347,8 @@ class Worker:
 
     def finish(self, s: StepState) -> None:
         """Commit the emitted tokens; retire whoever reached a stop token or the length limit."""
+        if self.decider is not None and s.view is not None:
+            self.decider.learn(s.view, s.prefix_lens, s.accepted)
         for sequence, emitted in zip(s.sequences, s.emitted, strict=True):
             request_id = sequence.request.request_id
             self.tokens[request_id].extend(emitted)
@@ -362,6 +379,28 @@ class Worker:
         self._launch(s, "prefill")
 
     # --- shared parts ---------------------------------------------------------------------------------------
+
+    def _ask(self, s: StepState, decider: Decider) -> list[int]:
+        """Let the policy decide; an order that reads this step's confidence has nobody else to keep it for later."""
+        s.view = StepView(
+            drafts=self.block.num_speculative_tokens,
+            kv_lens=s.positions,
+            keys=[sequence.request.request_id for sequence in s.sequences],
+            aged={age: self._aged(s.older[age] if age else s.confidence) for age in self._ages},
+            settings=self.controller,
+            graph_rows=self.device.info.graphs.target,
+        )
+        lengths = decider.decide(s.view)
+        if not self.placement.lag_steps and any(self._ages):
+            for sequence, confidence in zip(s.sequences, s.confidence, strict=True):
+                self.cache.store_confidence(sequence.slot, sequence.request.request_id, confidence or ())
+        return lengths
+
+    def _aged(self, confidence: Sequence[Sequence[float] | None]) -> Aged:
+        own = [i for i, row in enumerate(confidence) if row is not None]
+        rows = [row for row in confidence if row is not None]
+        shape = (len(rows), self.block.num_speculative_tokens)
+        return Aged(own, np.array(rows, np.float64).reshape(shape), len(confidence))
 
     def _build_validate(self, s: StepState, work: str, prefix_lens: Sequence[int]) -> None:
         """Per-row metadata: each row is a q=1 decode row with its own kv length and block table."""

@@ -57,6 +57,10 @@ class Outcomes:
         """Return the survival of each draft of the blocks at these places: [places, N]."""
         return self.blocks.path[self.block[places]]
 
+    def confidence(self, places: Sequence[int]) -> NDArray[np.float64]:
+        """Return the confidence of each draft of the blocks at these places: [places, N]."""
+        return self.blocks.confidence[self.block[list(places)]].astype(np.float64)
+
     def missing(self, request: int, anchor: int) -> TraceError:
         """Return the error that says that an anchor of a request (by index), which is visited, is not known."""
         return self.remedy.error(self.requests[request].request_id, anchor)

@@ -174,7 +174,7 @@ def _manifest(plan: SyntheticPlan, shape: Shape, profile: Profile, concurrency: 
         placement=resolve_placement("static").to_dict(),
         seed=plan.seed,
         clock="simulated ns from 0",
-        controller=dataclasses.asdict(ControllerSettings(profile.predictor)),
+        controller=ControllerSettings(profile.predictor).to_dict(),
         sampling={"temperature": 0.0},
         warnings=[f"synthetic: outcomes are drawn from a stated process, nobody recorded them: {told}"],
         details={

@@ -47,6 +47,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "report": ("ARM-static-0", "ARM-lag-0", "--out", "page.html"),
     "export": (TRACE, "--out", "events.json"),
     "placements": (),
+    "policies": (),
     "doctor": (),
 }
 #: These run models for longer, or ask dozens of replays; their own tests hold them against the schema.

@@ -135,6 +135,7 @@ def replay(
         refitted=_refitted(costs, chosen) if draws else False,
         simulator=_simulator(simulator, chosen),
         added=_baseline_besides(placements),
+        asked=asked,
     )
     found = replays.run(outputs)
     report = ReplayReport(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,12 @@ from simtool.cli.shared import live_options as options
 from simtool.cli.shared.policies import placements as resolved
 from simtool.cli.shared.summary import print_summaries
 from simtool.errors import UsageError
+from simtool.step.placement import Placement
+
+if TYPE_CHECKING:
+    from simtool.engine.serving.record import ProfilesSteps
+    from simtool.step.graph_buckets import GraphBuckets
+    from simtool.step.step_table import StepTable
 
 Device = Annotated[str, typer.Option(help="cpu, cuda or npu (cuda:0 and npu:0 too); auto takes the best there is.")]
 
@@ -96,6 +103,7 @@ def record(
         attention=attention,
         every_anchor=outcomes == "full",
         profile_steps=profile,
+        step_table=_step_table(placements, predictor),
     )
     if several:
         traces = record_interleaved(
@@ -122,3 +130,19 @@ def record(
     )
     print_summaries([trace], json=json)
     console.note(f"next: simtool replay {out} --policy all")
+
+
+def _step_table(placements: Sequence[Placement], predictor: str | None) -> ProfilesSteps | None:
+    """What tells policies how long steps take: the profile, where one is given instead of a live predictor."""
+    if predictor in (None, "live", "none") or not any("table" in each.rule.reads for each in placements):
+        return None
+    from simtool.profile.storage import load_profile
+    from simtool.replay.profiling.step_table import step_table
+    from simtool.replay.step_planner import Block
+
+    profile = load_profile(Path(predictor))
+
+    def table(placement: Placement, block: tuple[int, int], graphs: GraphBuckets, kv_len: int, batch: int) -> StepTable:
+        return step_table(profile, placement, Block(*block, graphs), kv_len, batch)
+
+    return table

@@ -1,0 +1,1 @@
+"""What other systems find out by dummy steps at their start, found out by replaying such steps."""

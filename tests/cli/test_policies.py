@@ -1,0 +1,39 @@
+import json
+
+import pytest
+
+from simtool.cli.main import run
+from simtool.step.policies.catalogue import POLICIES
+
+
+def test_lists_all_with_ages_and_whether_they_are_lossless(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["policies"]) == 0
+    printed = capsys.readouterr().out
+    for name, kind in POLICIES.items():
+        assert name in printed
+        assert kind.source.split(",")[0] in printed
+    assert "budget age" in printed
+
+
+def test_one_in_detail_names_parameters_and_counters(capsys):
+    assert run(["policies", "sglang-relay:budget_age=1"]) == 0
+    printed = capsys.readouterr().out
+    assert "budget_age = 1" in printed
+    assert "RELAY_LAG_STEPS" in printed
+    assert "not_ready_steps" in printed
+    assert "this-step@sglang-relay" in printed
+
+
+def test_json(capsys):
+    assert run(["policies", "--json"]) == 0
+    told = {each["name"]: each for each in json.loads(capsys.readouterr().out)["policies"]}
+    assert set(told) == set(POLICIES)
+    assert (told["vllm-adaptive"]["budget_age"], told["vllm-adaptive"]["split_age"]) == (1, 0)
+    assert told["bandit"]["lossless"].startswith("yes")
+
+
+@pytest.mark.parametrize("name", ["nobody", "oracle:x=1"])
+def test_an_unknown_one_is_bad_use(capsys, name):
+    assert run(["policies", name]) == 2
+    assert "expected one of" in capsys.readouterr().err or name != "nobody"
