@@ -12,6 +12,7 @@ from simtool.step.policies.bandit import WidthBandit
 from simtool.step.policies.dspark_production import DsparkProduction
 from simtool.step.policies.dspark_strict import DsparkStrict
 from simtool.step.policies.fixed_budget import FixedBudget
+from simtool.step.policies.forecast import ForecastSurvival
 from simtool.step.policies.oracle import KnowsMatchRuns
 from simtool.step.policies.policy import Policy, Value, parse_value
 from simtool.step.policies.sglang_relay import SglangRelay
@@ -30,6 +31,7 @@ _ALL: tuple[type[Policy], ...] = (
     ConfidenceThreshold,
     FixedBudget,
     WidthBandit,
+    ForecastSurvival,
     KnowsMatchRuns,
 )
 

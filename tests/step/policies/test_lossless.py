@@ -24,6 +24,7 @@ LIVE = [
     "vllm-ascend:budget_age=1,update_every=1",
     "threshold",
     "fixed-budget",
+    "forecast:split_age=0",
     "xllm:age=0",
 ]
 ANTICIPATING = [
