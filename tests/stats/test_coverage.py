@@ -1,6 +1,7 @@
 """What says 95 % holds the truth 93 to 97 times of 100, or says that it cannot tell.
 
-The bands are 93 to 97 % and three deviations of the counting itself. `benchmarks/coverage.py` makes the whole table.
+The bands are 93 to 97 % and three deviations of the counting itself. The whole
+table: `benchmarks/interval_coverage.py`.
 """
 
 import math

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
@@ -22,10 +23,17 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 @cache
 def numba() -> Any | None:
-    """Return the compiler's module; None where it cannot be imported, whatever the reason."""
+    """Return the compiler's module; None where it cannot be imported, whatever the reason, which a warning names."""
     try:
         return import_module("numba")
-    except (ImportError, OSError, SystemError, AttributeError):  # absent, or built for another numpy or LLVM
+    except (ImportError, OSError, SystemError, AttributeError) as error:
+        # absent, built for another numpy or LLVM, or a file beside the script that is run has a name that numba imports
+        reason = f"{type(error).__name__}: {error}"
+        warnings.warn(
+            f"numba cannot be imported, so many replays run on SimPy, which is slower ({reason})",
+            RuntimeWarning,
+            stacklevel=2,
+        )
         return None
 
 

@@ -1,7 +1,7 @@
 """How often does what says 95 % hold the truth?
 
-    python benchmarks/coverage.py                         # the table of docs/statistics.md, ten minutes
-    python benchmarks/coverage.py --prompts traces/sl7-lag  # prompts drawn anew and replayed, some minutes
+    python benchmarks/interval_coverage.py                         # the table of docs/statistics.md, ten minutes
+    python benchmarks/interval_coverage.py --prompts traces/sl7-lag  # prompts drawn anew and replayed, some minutes
 
 Each row is a kind of step series whose mean is known. Three methods: the moving-block bootstrap, blocks of n^(1/3) to
 n/4 steps that `compare` once used, the stationary bootstrap with automatic blocks (Politis & White 2004, corrected by
