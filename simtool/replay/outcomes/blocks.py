@@ -48,28 +48,36 @@ class Found:
 
 def read_blocks(trace: Trace, requests: Sequence[Request]) -> tuple[Blocks, Found]:
     """Return the trace's blocks and where they were drafted; raises TraceError for a block of another width."""
-    table = trace.table("outcomes").sort("request_id", "anchor_position", "source", descending=[False, False, True])
+    table = trace.table("outcomes")
     _check_widths(trace, table)
     confidence = table["confidence"].explode().to_numpy().reshape(table.height, trace.manifest.sl)
     blocks = Blocks(np.ascontiguousarray(confidence, np.float32), table["draft_prob"])
     names = pl.DataFrame({"request_id": [request.request_id for request in requests]}).with_row_index("request")
-    places = table.select("request_id", "anchor_position", "match_run").with_row_index("block")
-    places = places.join(names, on="request_id", maintain_order="left").sort("request", maintain_order=True)
-    return blocks, _merged(places)
+    places = table.select("request_id", "anchor_position", "match_run", "source").with_row_index("block")
+    return blocks, _found(places.join(names, on="request_id", maintain_order="left"))
 
 
-def _merged(places: pl.DataFrame) -> Found:
-    key = ["request", "anchor_position"]
-    if places.select(pl.struct(key).is_duplicated().any()).item():
-        places = places.group_by(key, maintain_order=True).agg(
-            pl.col("block").first(), pl.col("match_run").drop_nulls().first()
-        )
+def _found(places: pl.DataFrame) -> Found:
+    """Where blocks were drafted, in order; places: a row for each block of a request."""
+    request, anchor, block = (
+        places[name].cast(pl.Int64).to_numpy() for name in ("request", "anchor_position", "block")
+    )
+    lowest = int(anchor.min(initial=0))
+    key = request * (int(anchor.max(initial=0)) - lowest + 1) + anchor - lowest
+    order = np.argsort(key, kind="stable")  # quick: a table holds each request's anchors in their order already
+    if (np.diff(key[order]) == 0).any():
+        order = np.lexsort(((places["source"] != "visited").to_numpy(), key))
+    known = places["match_run"].is_not_null().to_numpy()[order]
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    # of blocks of one anchor, the first whose match run is known tells it
+    tells = np.minimum.reduceat(np.where(known, np.arange(len(key)), len(key)), first) if len(key) else first
+    told = np.where(tells < len(key), tells, first)
     return Found(
-        places["request"].cast(pl.Int64).to_numpy(),
-        places["anchor_position"].cast(pl.Int64).to_numpy(),
-        places["block"].cast(pl.Int32).to_numpy(),
-        places["match_run"].fill_null(0).cast(pl.Int16).to_numpy(),
-        places["match_run"].is_not_null().to_numpy(),
+        request=request[order][first],
+        anchor=anchor[order][first],
+        block=block[order][first].astype(np.int32),
+        match_run=places["match_run"].fill_null(0).cast(pl.Int16).to_numpy()[order][told],
+        known=known[told],
     )
 
 
