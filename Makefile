@@ -64,19 +64,19 @@ answers: $(VENV)/.engine
 	$(BIN)/simtool answers $(patsubst %/manifest.json,%,$(wildcard traces/*/manifest.json)) \
 	    --figures models/profiles/xllm-2280-like.toml --page reports/answers.html --force
 
-# the same with the syncs of the pull request's code; SYNCS_LIVE: recordings of the arms, for the live part
+# the same with the syncs of the pull request's code; SYNCS_LIVE: folder of recordings of the arms, for the live part
 SYNCS = traces/local/syncs
 answers-syncs: $(VENV)/.engine
 	PYTHONPATH=reports $(BIN)/python -m xllm_2280.syncs traces/sl7-lag --profile models/profiles/measured-sl7.json \
 	    --figures models/profiles/xllm-2280-like.toml $(if $(SYNCS_LIVE),--live $(SYNCS_LIVE))
 
-# Records the arms with and without syncs, interleaved, and writes the page with intervals; a quiet machine, half an hour.
+# Records the arms with and without syncs, interleaved, and writes the page with intervals; three minutes of a quiet machine.
 answers-syncs-live: $(VENV)/.engine
 	$(BIN)/simtool validate --sl 7 --concurrency 8 --out $(SYNCS) --force --policy lag --policy lag-overlap \
 	    --policy xllm-2280/this-step --policy xllm-2280/lag --policy xllm-2280/lag-overlap \
 	    --policy docs/placements/xllm-fill-pinned.toml --policy docs/placements/xllm-pinned.toml \
 	    --policy docs/placements/xllm-early-index.toml
-	$(MAKE) answers-syncs SYNCS_LIVE='$(SYNCS)/live/*'
+	$(MAKE) answers-syncs SYNCS_LIVE=$(SYNCS)/live
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -35,7 +35,7 @@ def main() -> None:
     drawn_at = _setting(source, constructed, max(given.concurrency), given.waves)
     drawn = answer_draws(drawn_at, given.figures, power=given.power, processes=given.jobs)
     name = f"{constructed.name}, concurrency {drawn_at.concurrency}"
-    live = [open_trace(path) for path in given.live]
+    live = [open_trace(path) for path in sorted(given.live.iterdir())] if given.live else []
     made_by = shlex.join(["python", "-m", "xllm_2280.syncs", *sys.argv[1:]])
     write_text(given.out, document(answers, drawn, draws_of=name, live=live, made_by=made_by))
 
@@ -49,7 +49,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("trace", type=Path, help="whose requests and outcomes are replayed; outcomes at every anchor")
     parser.add_argument("--profile", type=Path, required=True, help="costs measured on this machine")
     parser.add_argument("--figures", type=Path, required=True, help="TOML of figures, published and assumed")
-    parser.add_argument("--live", type=Path, nargs="*", default=[], help="live recordings of the arms, for intervals")
+    parser.add_argument("--live", type=Path, help="folder of live recordings of the arms, for intervals")
     parser.add_argument("--concurrency", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--waves", type=int, default=2, help="requests that each slot serves")
     parser.add_argument("--power", type=int, default=8, help="draws of the assumed figures, as a power of 2")

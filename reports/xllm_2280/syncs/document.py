@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simtool.analysis.comparison.traces import compare_traces
+from simtool.stats.interval import Interval
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_US
 from xllm_2280.page.markdown import command, table
@@ -27,7 +28,7 @@ _HEAD = """# xLLM pull request 2280, with the syncs of its code
 On a step that prunes, xLLM's code blocks in two places where the pull request counts no wait: `fill` uploads two index
 lists from memory that is not pinned, and the scatter before verify makes its indices straight on the device
 ([what was read](../reports/xllm_2280/upstream-issue.md)). The arms `xllm-2280/*` have these syncs; those without the
-prefix do not. What follows is **modeled**, by replaying recorded requests and outcomes; nothing here ran on an NPU.
+prefix do not. All but "Live" is **modeled**, from recorded requests and outcomes; nothing ran on an NPU.
 That the uploads block is read from source, not measured. The recorded requests are short, so the first steps of each,
 which a lag verifies at full width, weigh more in tokens/s than in long answers; steps at one lag are alike.
 """
@@ -43,12 +44,11 @@ def document(
 ) -> str:
     """Return the page. drawn, draws_of: of the machine with assumed figures, and its name. live: recordings or none."""
     parts = [_HEAD, "Made by:\n", command(made_by)]
-    parts += [_answers_first(answers, drawn)]
+    parts += [_answers_first(answers, drawn), "## Live, on the CPU device\n", _live(live)]
     parts += ["## Both models side by side\n", *(_side_by_side(answer) for answer in answers)]
     parts += ["## Where a pruned step of lag-overlap loses its time\n", *(_exposed(answer) for answer in answers)]
     if drawn:
         parts += ["## What the assumptions turn\n", _drawn(drawn, draws_of)]
-    parts += ["## Live\n", _live(live)]
     return "\n".join(parts)
 
 
@@ -142,11 +142,27 @@ def _live(traces: Sequence[Trace]) -> str:
             "Not measured yet: intervals need a machine with nothing else to do. `make answers-syncs-live` records the "
             "arms interleaved on the CPU device and writes this page again with them.\n"
         )
-    found = compare_traces(traces, baseline=_LIVE_BASELINE, metric="step_time")
-    rows = [f"- {each.claim} ({each.method})" for verdict in found.verdicts for each in verdict.comparisons]
-    rows += [f"- finding: {finding}" for finding in found.findings]
-    heads = [verdict.headline for verdict in found.verdicts]
-    return "\n".join([*heads, "", *rows]) + "\n"
+    shown: dict[str, list[str]] = {}
+    told: dict[str, str] = {}
+    for metric in ("step_time", "tokens_per_s"):
+        found = compare_traces(traces, baseline=_LIVE_BASELINE, metric=metric)
+        for verdict in found.verdicts:
+            told |= dict.fromkeys([verdict.load.warning] if verdict.load.warning else [], "")
+            for each in verdict.comparisons:
+                shown.setdefault(each.other, []).append(_change(each.found))
+                told[f"Intervals: {each.method}."] = ""
+        told |= dict.fromkeys(found.findings, "")
+    heads = (f"live, against {_LIVE_BASELINE}", "step", "tokens/s")
+    rows = [(arm, *changes) for arm, changes in shown.items()]
+    return table(heads, rows) + "\n" + "\n".join(f"- {line}" for line in told) + "\n"
+
+
+def _change(found: Interval) -> str:
+    mean = f"{(found.mean - 1) * 100:+.1f} %"
+    if found.bounds is None:
+        return mean
+    low, high = ((end - 1) * 100 for end in found.bounds)
+    return f"{mean} ({low:+.1f} to {high:+.1f})"
 
 
 def _name(answer: MachineAnswer) -> str:
