@@ -14,7 +14,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.analysis.confidence import DraftedBlocks, auc
+from simtool.analysis.confidence import auc
+from simtool.calibrate.drafted import DraftedBlocks
 from simtool.errors import TraceError
 from simtool.stats.interval import Interval
 from simtool.stats.student import ratio_interval

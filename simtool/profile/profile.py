@@ -20,10 +20,11 @@ from simtool.step.controller import LinearPredictor
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Lane
 from simtool.step.placement import Placement
+from simtool.step.temperatures import check_temperatures
 
 SCHEMA_VERSION = 1
 #: Keys that profiles written before them lack.
-_LATER = ("graphs", "models", "pinned")
+_LATER = ("graphs", "models", "pinned", "temperatures")
 _ROUNDING_NS = 1.0
 _DEVICE_LANES = tuple(lane.value for lane in Lane if lane is not Lane.HOST)
 
@@ -102,7 +103,8 @@ class Profile:
 
     graphs: the buckets at which its forwards were captured; none in a profile that does not say.
     models: role (target, draft) -> id and sha256 of what was run; empty in a profile that does not say.
-    pinned: ops that do not sync on this machine, whatever a placement says.
+    pinned: ops that do not sync on this machine, whatever a placement says. temperatures: of the drafter's confidence,
+    by position; empty: it is believed as it is.
     """
 
     name: str
@@ -117,8 +119,10 @@ class Profile:
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
     models: Models = field(default_factory=dict)
     pinned: tuple[str, ...] = ()
+    temperatures: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        check_temperatures(self.temperatures)
         if sorted(self.executors) != sorted(_DEVICE_LANES):
             lanes = ", ".join(_DEVICE_LANES)
             raise ProfileError(f"profile {self.name}: executors of {sorted(self.executors)}; expected one for {lanes}")
@@ -144,6 +148,7 @@ class Profile:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values."""
+        confidence = {"temperatures": list(self.temperatures)} if self.temperatures else {}
         return {
             "schema_version": SCHEMA_VERSION,
             "name": self.name,
@@ -158,6 +163,7 @@ class Profile:
             "graphs": self.graphs.to_dict(),
             "models": {role: dict(model) for role, model in self.models.items()},
             "pinned": list(self.pinned),
+            **confidence,
         }
 
     @classmethod
@@ -190,6 +196,7 @@ class Profile:
                 graphs=GraphBuckets.from_dict(table.get("graphs")),
                 models={str(role): dict(model) for role, model in table.get("models", {}).items()},
                 pinned=tuple(str(name) for name in table.get("pinned", ())),
+                temperatures=tuple(float(each) for each in table.get("temperatures", ())),
             )
         except UsageError as error:  # of the predictor or the graphs
             raise ProfileError(f"{source}: {error}") from error

@@ -40,6 +40,7 @@ class ControllerOptions:
             predictor=fitted[self.choice(profile)],
             draft_ms=recorded.draft_ms if self.draft_ms is None else self.draft_ms,
             min_gain=recorded.min_gain if self.min_gain is None else self.min_gain,
+            temperatures=profile.temperatures or recorded.temperatures,
         )
 
     def told(self, source: Trace, profile: Profile) -> str:

@@ -35,4 +35,4 @@ def queue_requests(source: Trace, scenario: Scenario) -> RequestQueue:
     queue.sort(key=lambda request: request.arrival_ns)
     totals = dict(table.select("request_id", "output_tokens").iter_rows())
     outcomes = find_outcomes(source, scenario.outcomes, queue, [totals[request.request_id] for request in queue])
-    return RequestQueue(table, queue, outcomes)
+    return RequestQueue(table, queue, outcomes.at_temperatures(scenario.controller.temperatures))

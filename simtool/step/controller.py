@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from simtool.errors import UsageError
 from simtool.files.reading import quoted
 from simtool.step.step_table import StepTable
+from simtool.step.temperatures import calibrated, check_temperatures
 
 #: What a draft or a verify lasts at least, so that no score is infinite.
 MIN_MS = 1e-6
@@ -60,17 +61,20 @@ class LinearPredictor:
 class ControllerSettings:
     """What the controller knows besides this batch. xLLM passes draft_ms = 0; below 0 either number counts as 0.
 
-    table: what whole steps take, for policies that profile that; None: from the predictor and draft_ms.
+    table: what whole steps take, for policies that profile that; None: from the predictor and draft_ms. temperatures:
+    of the confidence, by position (see `temperatures.calibrated`); none: it is believed as it is.
     """
 
     predictor: LinearPredictor | None = None
     draft_ms: float = 0.0
     min_gain: float = 0.0
     table: StepTable | None = None
+    temperatures: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         _check_range("draft_ms", self.draft_ms, -_MOST_MS, _MOST_MS)
         _check_range("min_gain", self.min_gain, -_MOST_GAIN, _MOST_GAIN)
+        check_temperatures(self.temperatures)
 
     @classmethod
     def from_dict(cls, table: Mapping[str, Any]) -> ControllerSettings:
@@ -78,9 +82,11 @@ class ControllerSettings:
         given = dict(table)
         predictor, steps = given.pop("predictor", None), given.pop("table", None)
         try:
+            temperatures = tuple(given.pop("temperatures", ()))
             return cls(
                 None if predictor is None else LinearPredictor(**predictor),
                 table=None if steps is None else StepTable.from_dict(steps),
+                temperatures=temperatures,
                 **given,
             )
         except (TypeError, AttributeError) as error:
@@ -88,13 +94,14 @@ class ControllerSettings:
             raise UsageError(f"is {quoted(dict(table))}; expected {expected}") from error
 
     def to_dict(self) -> dict[str, object]:
-        """Return what a manifest keeps: plain JSON values, and the table only where there is one."""
+        """Return what a manifest keeps: plain JSON values; table and temperatures only where there are any."""
         told: dict[str, object] = {
             "predictor": asdict(self.predictor) if self.predictor else None,
             "draft_ms": self.draft_ms,
             "min_gain": self.min_gain,
         }
-        return {**told, "table": self.table.to_dict()} if self.table else told
+        told |= {"table": self.table.to_dict()} if self.table else {}
+        return {**told, "temperatures": list(self.temperatures)} if self.temperatures else told
 
 
 def prefix_lengths(
@@ -171,7 +178,8 @@ def decide(
     """
     fresh = [i for i, row in enumerate(confidence) if row is not None]
     rows = [row for row in confidence if row is not None]
-    paths = survival(np.array(rows, np.float64)) if rows else np.zeros((0, num_speculative_tokens))
+    known = calibrated(np.array(rows, np.float64), settings.temperatures) if rows else None
+    paths = np.zeros((0, num_speculative_tokens)) if known is None else survival(known)
     return decide_paths(paths, fresh, kv_lens, num_speculative_tokens, settings)
 
 

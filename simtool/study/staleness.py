@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from simtool.analysis.confidence import blocks_of
 from simtool.analysis.staleness import Persistence, Staleness, persistence, staleness_by_lag
+from simtool.calibrate.drafted import blocks_of
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import default_simulator

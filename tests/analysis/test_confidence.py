@@ -2,14 +2,13 @@ import numpy as np
 import pytest
 
 from simtool.analysis.confidence import (
-    DraftedBlocks,
     auc,
     autocorrelation,
-    blocks_of,
     quality_by_position,
     reliability,
     reliability_over_positions,
 )
+from simtool.calibrate.drafted import DraftedBlocks, blocks_of
 from tests.synthetic import SL, make_trace
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simtool.analysis.confidence import DraftedBlocks
 from simtool.analysis.staleness import ALL, persistence, staleness_by_lag
+from simtool.calibrate.drafted import DraftedBlocks
 from simtool.errors import TraceError
 from simtool.trace.frames import make_frame
 from simtool.trace.schema import TABLES

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.losslessness import Arm, exact_chances, judge, sample
@@ -35,6 +37,7 @@ ARMS = [
     "this-step@fixed-budget",
     "lag-overlap@vllm-adaptive:split_age=1",
     "bandit",
+    "lag-overlap@forecast",
     "lag@xllm",
 ]
 PROMPTS = random_prompts(8, [3, 9, 5, 12, 7, 4, 10], seed=2)
@@ -54,11 +57,12 @@ def test_greedy_output_is_the_targets_own(name):
 
 
 @pytest.mark.parametrize("name", ARMS)
-def test_a_replay_repeats_every_decision(tmp_path, name):
+@pytest.mark.parametrize("temperatures", [(), (2.0, 0.5, 1.0, 1.5, 0.7, 3.0, 1.0)], ids=["raw", "calibrated"])
+def test_a_replay_repeats_every_decision(tmp_path, name, temperatures):
     s = golden.spec("dspark_b7", slots=3, context_tokens=48)
     device = TimedDevice(load_runner(s), same_durations(1000), VirtualClock(tick_ns=7), one_executor=True)
-    placement = resolve_placement(name)
-    Session(device, s).record(tmp_path / "live", RunPlan(requests(PROMPTS, TOKENS), placement, CONTROLLER))
+    placement, controller = resolve_placement(name), replace(CONTROLLER, temperatures=temperatures)
+    Session(device, s).record(tmp_path / "live", RunPlan(requests(PROMPTS, TOKENS), placement, controller))
     complete_outcomes(tmp_path / "live", s.target, s.draft)
     live = open_trace(tmp_path / "live")
     profile = calibrate([live], name="test", command="test", created="2026-01-01")

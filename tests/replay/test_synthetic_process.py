@@ -11,7 +11,8 @@ from polars.testing import assert_frame_equal
 from scipy import special
 
 import simtool as st
-from simtool.analysis.confidence import autocorrelation, blocks_of, quality_by_position
+from simtool.analysis.confidence import autocorrelation, quality_by_position
+from simtool.calibrate.drafted import blocks_of
 from simtool.errors import UsageError
 from simtool.profile.storage import load_profile
 from simtool.replay.synthetic.draw import _bridge, draw_blocks, generator

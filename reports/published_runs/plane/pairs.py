@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from published_runs.tables import ascend_rows, paper_lengths, sglang_rows, xllm_arms
-from simtool.analysis.confidence import autocorrelation, blocks_of
+from simtool.analysis.confidence import autocorrelation
+from simtool.calibrate.drafted import blocks_of
 from simtool.trace.trace import open_trace
 
 

@@ -129,9 +129,48 @@ class ProvenanceRecord(Record):
     proxies: dict[str, str]
 
 
+class ReliabilityRecord(Record):
+    """A bin of forecasts: how many, their mean, and the share of them that came true."""
+
+    count: int
+    forecast: float
+    accepted: float
+
+
+class PositionQualityRecord(Record):
+    """Forecasts of "the first `position` drafts are accepted" against what happened, in `blocks` that offered as many.
+
+    auc: null where only one outcome was seen. ece: expected calibration error over 15 equal bins. reliability: bins
+    that are not empty, a tenth wide.
+    """
+
+    position: int
+    blocks: int
+    accepted: float
+    forecast: float
+    auc: float | None
+    brier: float
+    ece: float
+    reliability: list[ReliabilityRecord]
+
+
+class ConfidenceRecord(Record):
+    """Temperatures by position, and the confidence as it is (before) and at them (after), on the blocks of `trace`.
+
+    held_out_before, held_out_after: ECE, mean over positions, on requests that a fit to the others did not see.
+    """
+
+    trace: str
+    temperatures: list[float]
+    held_out_before: float
+    held_out_after: float
+    before: list[PositionQualityRecord]
+    after: list[PositionQualityRecord]
+
+
 class CalibrateDocument(JsonDocument, tag="simtool.calibrate/1"):
     """profile: the file written. predictor: of validate time, for the controller. held_out_error: of a decode step,
-    every work's error weighted by its time; null where none was measured.
+    every work's error weighted by its time; null where none was measured. confidence: null without --confidence.
     """
 
     profile: str
@@ -139,6 +178,7 @@ class CalibrateDocument(JsonDocument, tag="simtool.calibrate/1"):
     predictor: Table | None
     provenance: ProvenanceRecord
     costs: list[CostRecord]
+    confidence: ConfidenceRecord | None
 
 
 class FigureCounts(Record):

@@ -43,7 +43,13 @@ def controller_settings(
     if predictor == "none":
         return settings
     if predictor != "live":
-        return replace(settings, predictor=read_predictor(Path(predictor)))
+        temperatures = load_profile(Path(predictor)).temperatures
+        if len(temperatures) not in (0, session.info.drafts):
+            raise UsageError(
+                f"{predictor}: temperatures of {len(temperatures)} drafts, and a block here has {session.info.drafts}; "
+                "calibrate --confidence on a trace of that block length"
+            )
+        return replace(settings, predictor=read_predictor(Path(predictor)), temperatures=temperatures)
     started = time.perf_counter()
     fitted = live_predictor(session)
     say(

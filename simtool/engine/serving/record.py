@@ -15,7 +15,7 @@ from simtool.engine.serving.rounds import record_rounds
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import UsageError
 from simtool.progress import Say, ShowProgress, unsaid, unshown
-from simtool.step.controller import LinearPredictor
+from simtool.step.controller import ControllerSettings
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.placement import Placement, resolve_placement
 from simtool.step.step_table import StepTable
@@ -119,8 +119,8 @@ def record_interleaved(  # noqa: PLR0913
         plans: dict[Path, RunPlan] = {}
         for order in orders:
             plan = RunPlan(served, order, prompt_seed=asked.prompts.drawn_with)
-            predictor = next((each.controller.predictor for each in plans.values() if each.placement.decides), None)
-            plans[out / order.file_stem] = _plan(session, plan, asked, say, timed=predictor)
+            known = next((each.controller for each in plans.values() if each.placement.decides), None)
+            plans[out / order.file_stem] = _plan(session, plan, asked, say, timed=known)
         runs = record_rounds(session, plans, repeats, command=command, force=force, progress=progress)
     found = [path for paths in runs.values() for path in paths]
     if asked.every_anchor:
@@ -135,14 +135,14 @@ def _complete(path: Path, asked: RecordSettings, say: Say, progress: ShowProgres
 
 
 def _plan(
-    session: Session, plan: RunPlan, asked: RecordSettings, say: Say, timed: LinearPredictor | None = None
+    session: Session, plan: RunPlan, asked: RecordSettings, say: Say, timed: ControllerSettings | None = None
 ) -> RunPlan:
     """The plan with its controller; refused before the predictor is timed where it cannot run. timed: was before."""
     session.check(plan)
     predictor = asked.predictor if plan.placement.decides and timed is None else "none"
     controller = controller_settings(session, predictor, asked.draft_ms, asked.min_gain, say)
     if plan.placement.decides and timed is not None:
-        controller = replace(controller, predictor=timed)
+        controller = replace(controller, predictor=timed.predictor, temperatures=timed.temperatures)
     if asked.step_table is not None and "table" in plan.placement.rule.reads:
         kv_len = round(sum(len(each.prompt_ids) + each.max_new_tokens / 2 for each in plan.prompts) / len(plan.prompts))
         block = (session.info.drafts, session.info.block_width)

@@ -208,6 +208,11 @@ class Session:
             raise UsageError("two prompts share a request id; give each its own")
         self._check_rebinds(plan.placement)
         _check_policy(plan.placement)
+        if plan.placement.splits_on_device and plan.controller.temperatures:
+            raise UsageError(
+                f"{plan.placement.name}: the split on the device reads the confidence as it is, and the profile has "
+                "temperatures for it; give one made without --confidence"
+            )
         scheduler = self._scheduler(share or self._whole)
         for prompt in plan.prompts:
             _known(prompt, self.info.vocab_size)

@@ -22,6 +22,7 @@ from simtool.step.ops import CATALOGUE, Op
 from simtool.step.placement import PREFILL_ORDER, Placement, launches_ahead
 from simtool.step.policies.policy import Aged, Decider, StepView
 from simtool.step.scheduler import ActiveRequest, Scheduler
+from simtool.step.temperatures import calibrated
 
 #: What the host reads of a verdict.
 _VERDICT = ("tokens", "accepted", "sound")
@@ -400,7 +401,8 @@ class Worker:
         own = [i for i, row in enumerate(confidence) if row is not None]
         rows = [row for row in confidence if row is not None]
         shape = (len(rows), self.block.num_speculative_tokens)
-        return Aged(own, np.array(rows, np.float64).reshape(shape), len(confidence))
+        known = calibrated(np.array(rows, np.float64).reshape(shape), self.controller.temperatures)
+        return Aged(own, known, len(confidence))
 
     def _build_validate(self, s: StepState, work: str, prefix_lens: Sequence[int]) -> None:
         """Per-row metadata: each row is a q=1 decode row with its own kv length and block table."""

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 _NO_LUCK = np.zeros(0, np.float64)
 _KEPT = 512
-_ServedKey = tuple[OutcomeMode, Arrivals, int | None]
+_ServedKey = tuple[OutcomeMode, Arrivals, int | None, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class CompiledReplays:
 
     def _serve(self, scenario: Scenario) -> tuple[RequestQueue, Served]:
         seed = scenario.seed if scenario.arrivals.kind == "poisson" else None
-        key = (scenario.outcomes, scenario.arrivals, seed)
+        key = (scenario.outcomes, scenario.arrivals, seed, scenario.controller.temperatures)
         if key not in self._queues:
             queue = queue_requests(self.source, scenario)
             self._queues[key] = queue, serve(queue.outcomes)
@@ -118,7 +118,7 @@ class CompiledReplays:
         )
 
     def _plan(self, served: Served, terms: Terms, scenario: Scenario, graphs: GraphBuckets) -> _Planned:
-        key = (scenario.outcomes, scenario.arrivals, terms, graphs)
+        key = (scenario.outcomes, scenario.arrivals, scenario.controller.temperatures, terms, graphs)
         if key not in self._plans:
             task = _task(served, terms, graphs)
             state, plan = make_state(task), room_for(served)

@@ -16,20 +16,30 @@ from numpy.typing import NDArray
 from simtool.errors import TraceError
 from simtool.step.controller import survival
 from simtool.step.scheduler import Request
+from simtool.step.temperatures import calibrated
 from simtool.trace.trace import Trace
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Drafted blocks, a row each. confidence: [blocks, N], as stored. draft_prob: [blocks] of lists, null: none."""
+    """Drafted blocks, a row each. confidence: [blocks, N], as stored. draft_prob: [blocks] of lists, null: none.
+
+    temperatures: that decisions read the confidence at, by position; none: as it is.
+    """
 
     confidence: NDArray[np.float32]
     draft_prob: pl.Series
+    temperatures: tuple[float, ...] = ()
+
+    @cached_property
+    def calibrated(self) -> NDArray[np.float64]:
+        """The confidence that a decision reads: [blocks, N]."""
+        return calibrated(self.confidence, self.temperatures)
 
     @cached_property
     def path(self) -> NDArray[np.float64]:
         """The survival of each draft, as the controller reckons it: [blocks, N]."""
-        return survival(self.confidence)
+        return survival(self.calibrated)
 
 
 @dataclass(frozen=True)

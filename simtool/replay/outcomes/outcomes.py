@@ -8,7 +8,7 @@ All of that follows from the trace and the requests, so it is settled once, in a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -58,8 +58,12 @@ class Outcomes:
         return self.blocks.path[self.block[places]]
 
     def confidence(self, places: Sequence[int]) -> NDArray[np.float64]:
-        """Return the confidence of each draft of the blocks at these places: [places, N]."""
-        return self.blocks.confidence[self.block[list(places)]].astype(np.float64)
+        """Return the confidence, as decisions read it, of each draft of the blocks at these places: [places, N]."""
+        return self.blocks.calibrated[self.block[list(places)]]
+
+    def at_temperatures(self, temperatures: tuple[float, ...]) -> Outcomes:
+        """Return the same outcomes, with the confidence that decisions read at these temperatures."""
+        return replace(self, blocks=replace(self.blocks, temperatures=temperatures)) if temperatures else self
 
     def missing(self, request: int, anchor: int) -> TraceError:
         """Return the error that says that an anchor of a request (by index), which is visited, is not known."""

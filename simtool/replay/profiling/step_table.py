@@ -125,7 +125,7 @@ class _DummySteps:
     def __init__(self, sizes: list[_Size], placement: Placement, block: Block, kv_len: int) -> None:
         self._left = [size for size in reversed(sizes) for _ in range(2)]
         self._block, self._kv_len = block, kv_len
-        self._ops = {pruned: tuple(placement.ops(pruned=pruned)) for pruned in (False, True)}
+        self._ops = {pruned: tuple(placement.ops(pruned=pruned, ahead=False)) for pruned in (False, True)}
 
     @property
     def idle(self) -> bool:

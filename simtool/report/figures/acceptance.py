@@ -12,10 +12,10 @@ from simtool.analysis.confidence import (
     PositionQuality,
     ReliabilityBin,
     autocorrelation,
-    blocks_of,
     quality_by_position,
     reliability_over_positions,
 )
+from simtool.calibrate.drafted import blocks_of
 from simtool.report.figures.style import FAINT, ORIGIN_COLOURS, dress
 
 #: Accepted and refused blocks that a position needs before its AUC means anything.

@@ -34,7 +34,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "advise": (TRACE, *COSTS, "--policy", "lag", "--seeds", "3"),
     "compare": ("ARM-static-0", "ARM-lag-0", "ARM-static-1", "ARM-lag-1"),
     "power": ("ARM-static-0", "ARM-lag-0", "ARM-static-1", "ARM-lag-1"),
-    "calibrate": (TRACE, "--out", "costs.json"),
+    "calibrate": (TRACE, "--confidence", "--out", "costs.json"),
     "profile": ("from-toml", str(ROOT / "models" / "profiles" / "xllm-2280-like.toml"), "--out", "like.json"),
     "replay": (TRACE, *COSTS, *QUICK, "--set", "schedule=0", "--noise", "residual", "--seeds", "2"),
     "why": (TRACE, *COSTS, "--policy", "lag", "--seeds", "2"),

@@ -1,6 +1,7 @@
 """The host knows how many drafts a step verifies and the device whose: live, replayed, and by its parts."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,17 +10,19 @@ import torch
 from simtool.analysis.divergence import mismatches
 from simtool.calibrate.fit import calibrate
 from simtool.engine.devices.cpu.device import CpuDevice
+from simtool.engine.devices.virtual import TimedDevice, VirtualClock, same_durations
 from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
 from simtool.engine.runner import budget
-from simtool.errors import PlacementError
+from simtool.engine.serving.session import RunPlan, Session
+from simtool.errors import PlacementError, UsageError
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.budget_split import split
 from simtool.step.placement import DEVICE_SPLIT, parse_placement
 from simtool.trace.outcome_coverage import add_outcomes, requests_without_outcomes
 from tests.engine import golden
-from tests.engine.across_steps.test_ahead_live import PRUNING, check_tokens, record
-from tests.engine.small_runs import runner
+from tests.engine.across_steps.test_ahead_live import PROMPTS, PRUNING, TOKENS, check_tokens, record
+from tests.engine.small_runs import requests, runner
 
 ORDER = [str(slot) for slot in DEVICE_SPLIT.order]
 
@@ -81,6 +84,15 @@ def test_a_replay_repeats_the_live_split(tmp_path):
     assert rows > 0
     assert wrong == 0
     assert live.table("rows")["prefix_len"].to_list() == again.table("rows")["prefix_len"].to_list()
+
+
+def test_a_calibrated_confidence_that_the_device_would_not_read_is_refused(tmp_path):
+    spec = golden.spec("dspark_b7")
+    session = Session(TimedDevice(runner(spec), same_durations(1_000), VirtualClock(tick_ns=7)), spec)
+    controller = replace(PRUNING, temperatures=(2.0,) * 7)
+    with pytest.raises(UsageError, match="made without --confidence"):
+        session.record(tmp_path / "live", RunPlan(requests(PROMPTS, TOKENS), DEVICE_SPLIT, controller))
+    assert not (tmp_path / "live").exists()
 
 
 @pytest.mark.parametrize(

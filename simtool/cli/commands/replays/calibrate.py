@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +17,8 @@ from simtool.units import NS_PER_US, format_ns
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simtool.cli.documents.of_replays import CalibrateDocument
+    from simtool.analysis.judged_confidence import JudgedConfidence, PositionReport
+    from simtool.cli.documents.of_replays import CalibrateDocument, ConfidenceRecord, PositionQualityRecord
     from simtool.profile.cost import Cost
     from simtool.profile.profile import Profile
 
@@ -36,6 +38,14 @@ def calibrate(
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also prefill steps, what each cost grows by, and how well that explains.")
     ] = False,
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            "--confidence",
+            help="Also fit a temperature to the drafter's confidence at each draft position; replays and recordings "
+            "that take the profile decide by it.",
+        ),
+    ] = False,
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
@@ -45,21 +55,27 @@ def calibrate(
     if allow_other_model and len(traces) == 1:
         raise UsageError("--allow-other-model has no effect on one trace; leave it out")
     check_distinct(traces)
+    from simtool.analysis.judged_confidence import judge_confidence
     from simtool.calibrate.fit import REFITS
     from simtool.calibrate.fit import calibrate as fit
     from simtool.profile.storage import save_profile
     from simtool.trace.checks.sound import open_sound
 
-    command = " ".join(["simtool calibrate", *(trace.name for trace in traces)])
+    command = " ".join(["simtool calibrate", *(trace.name for trace in traces), *["--confidence"] * confidence])
     opened = [open_sound(trace) for trace in traces]
     today = date.today().isoformat()
     name = path.name.split(".")[0]
     profile = fit(opened, name=name, command=command, created=today, refits=REFITS, other_models=allow_other_model)
+    judged = judge_confidence(opened) if confidence else None
+    if judged is not None:
+        profile = replace(profile, temperatures=judged.fit.temperatures)
     save_profile(profile, path)
     if json:
-        console.emit(_document(profile, path))
-    else:
-        _print(profile, path, verbose=verbose)
+        console.emit(_document(profile, path, judged))
+        return
+    _print(profile, path, verbose=verbose)
+    if judged is not None:
+        _print_confidence(judged, verbose=verbose)
 
 
 def _print(profile: Profile, path: Path, *, verbose: bool) -> None:
@@ -91,6 +107,19 @@ def _print_rest(profile: Profile) -> None:
         )
     for warning in profile.provenance.warnings:
         console.after(f"warning: {warning}")
+
+
+def _print_confidence(judged: JudgedConfidence, *, verbose: bool) -> None:
+    from simtool.report.terminal.confidence import confidence_answer, confidence_table, reliability_table
+
+    console.say(confidence_answer(judged), style="bold")
+    console.show(confidence_table(judged, whole=verbose))
+    if verbose:
+        console.show(reliability_table(judged))
+    console.after(
+        "of the confidence: forecast that the first k drafts are accepted, as it is -> at the temperatures; ECE: "
+        "expected calibration error (--verbose: every position, and what came true of forecasts alike)"
+    )
 
 
 def held_out_error(profile: Profile) -> float | None:
@@ -145,7 +174,7 @@ def _row(kind: str, lane: str, name: str, cost: Cost, *, verbose: bool) -> tuple
     return name, kind, lane, str(quality.n), *times, off, r2, grows
 
 
-def _document(profile: Profile, path: Path) -> CalibrateDocument:
+def _document(profile: Profile, path: Path, judged: JudgedConfidence | None) -> CalibrateDocument:
     from simtool.cli.documents.of_replays import CalibrateDocument, CostRecord
     from simtool.cli.documents.record import document, record
 
@@ -154,4 +183,38 @@ def _document(profile: Profile, path: Path) -> CalibrateDocument:
         line = {key: value for key, value in cost.to_dict().items() if key not in ("residuals_ns", "refits")}
         costs.append(record(CostRecord, line, step=kind, lane=lane, what=name))
     told = {"predictor": profile.to_dict()["predictor"], "provenance": profile.provenance}
-    return document(CalibrateDocument, told, profile=str(path), costs=costs, held_out_error=held_out_error(profile))
+    known = None if judged is None else _confidence(judged)
+    error = held_out_error(profile)
+    return document(CalibrateDocument, told, profile=str(path), costs=costs, held_out_error=error, confidence=known)
+
+
+def _confidence(judged: JudgedConfidence) -> ConfidenceRecord:
+    from simtool.cli.documents.of_replays import ConfidenceRecord
+
+    return ConfidenceRecord(
+        trace=judged.trace,
+        temperatures=list(judged.fit.temperatures),
+        held_out_before=judged.fit.held_out_before,
+        held_out_after=judged.fit.held_out_after,
+        before=[_position(each) for each in judged.before],
+        after=[_position(each) for each in judged.after],
+    )
+
+
+def _position(told: PositionReport) -> PositionQualityRecord:
+    from simtool.cli.documents.of_replays import PositionQualityRecord, ReliabilityRecord
+
+    quality = told.quality
+    return PositionQualityRecord(
+        position=quality.position,
+        blocks=quality.blocks,
+        accepted=quality.accepted / quality.blocks,
+        forecast=quality.mean_forecast,
+        auc=quality.auc,
+        brier=quality.brier,
+        ece=told.ece,
+        reliability=[
+            ReliabilityRecord(count=each.count, forecast=each.mean_forecast, accepted=each.accepted / each.count)
+            for each in told.reliability
+        ],
+    )
