@@ -38,9 +38,11 @@ hostile: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py inputs
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py kills
 
-# Rebuilds docs/fidelity.md; about half an hour, on a machine with nothing else to do.
+# Rebuilds docs/fidelity.md and docs/fidelity-tables.md; an hour, on a machine with nothing else to do.
 fidelity: $(VENV)/.engine
-	$(BIN)/python benchmarks/fidelity.py run
+	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.run
+	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.across
+	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.pages
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.schema_page > docs/trace-format.md

@@ -1,0 +1,1 @@
+"""How close replays come to live runs: the settings, their runs, costs across settings, the pages."""
