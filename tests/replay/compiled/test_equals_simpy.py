@@ -17,7 +17,7 @@ from simtool.replay.scenario import Arrivals, Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.graph_buckets import GraphBuckets, make_buckets
 from simtool.step.order_search import legal_orders
-from simtool.step.placement import AHEAD_ARMS, BUILT_IN, NAMED, XLLM_ARMS, Placement, with_lag, with_rebinds, with_sync
+from simtool.step.placement import AHEAD_ARMS, BUILT_IN, NAMED, XLLM_ARMS, with_lag, with_rebinds, with_sync
 from tests.replay.compiled.equality import replay_both
 from tests.replay.synthetic import (
     ONE_DEVICE,
@@ -110,18 +110,15 @@ def test_every_placement_at_every_concurrency(tmp_path, placement, concurrency):
     assert replayed.tables["steps"]["batch"].max() == concurrency
 
 
-def orders() -> list[Placement]:
-    """A tenth of the legal orders of each lag, and all of those without one."""
-    found = list(legal_orders(None).placements)
-    for lag in (0, 1, 2, 3):
-        legal = legal_orders(lag).placements
-        found.extend(legal[:: max(1, len(legal) // 40)])
-    return found
-
-
-def test_legal_orders(tmp_path):
+@pytest.mark.parametrize("lag", [None, 0, 1, 2, 3])
+def test_every_legal_order(tmp_path, lag):
+    """Each order that the search times, all by themselves and every fourth with ops that block where it runs them."""
     source = source_trace(tmp_path / "source", random_work(11, 3, 6))
-    for index, placement in enumerate(orders()):
+    free = legal_orders(lag).placements
+    syncing = legal_orders(lag, ["fill_varlen", "fill_dense", "launch_target"]).placements
+    assert len(free) == len(syncing) > 2
+    assert all(placement.sync for placement in syncing)
+    for index, placement in enumerate((*free, *syncing[::4])):
         executors = EXECUTORS[index % len(EXECUTORS)]
         profile = profile_of(with_history(random_costs(index), index), executors)
         replay_both(source, profile, Scenario(placement, 3, CONTROLLERS[index % 2]))
