@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 #: Shares of the drafts that are offered, as a profiler forces them.
 _SHARES = 8
 _MOST_PROBES = 32
+#: How much a bend counts beside a step's time: where steps tell, nothing.
+_STRAIGHTEN = 1e-3
 #: Tokens that each sequence of a dummy step gets: what the drafter's context takes does not depend on the offer.
 _EMITTED = 2
 
@@ -92,7 +94,11 @@ def _sizes(most_batch: int, block: Block) -> Iterator[_Size]:
 
 
 def _fitted(sizes: list[_Size], step_ms: Floats) -> StepTable:
-    """Parts of the batch and of the rows whose sums are nearest to the steps; rows between probes are in a line."""
+    """Parts of the batch and of the rows whose sums are nearest to the steps; rows between probes are in a line.
+
+    Many row counts are those of one batch alone, where a time could count for either: of equally near tables the
+    straightest is taken.
+    """
     rows = np.array([size.rows for size in sizes])
     distinct = np.unique(rows)
     probes = distinct[np.unique(np.linspace(0, len(distinct) - 1, _MOST_PROBES).round().astype(int))]
@@ -101,7 +107,9 @@ def _fitted(sizes: list[_Size], step_ms: Floats) -> StepTable:
     columns[np.arange(len(sizes)), [batches.index(size.batch) for size in sizes]] = 1.0
     for k in range(len(probes)):
         columns[:, len(batches) + k] = np.interp(rows, probes, np.eye(len(probes))[k])
-    found = np.linalg.lstsq(columns, step_ms, rcond=None)[0]
+    bends = np.hstack([np.zeros((max(len(probes) - 2, 0), len(batches))), _STRAIGHTEN * _bends(probes)])
+    wanted = np.concatenate([step_ms, np.zeros(len(bends))])
+    found = np.linalg.lstsq(np.vstack([columns, bends]), wanted, rcond=None)[0]
     token_ms = found[len(batches) :]
     batch_ms = found[: len(batches)] + token_ms.min()
     return StepTable(
@@ -110,6 +118,12 @@ def _fitted(sizes: list[_Size], step_ms: Floats) -> StepTable:
         tokens=tuple(probes.tolist()),
         token_ms=tuple((token_ms - token_ms.min()).tolist()),
     )
+
+
+def _bends(probes: NDArray[np.int64]) -> Floats:
+    """Return how far the slope changes at each probe between two others, by the ms at each: [probes - 2, probes]."""
+    slopes = np.diff(np.eye(len(probes)), axis=0) / np.diff(probes)[:, None]
+    return np.diff(slopes, axis=0)
 
 
 def _whole(sizes: list[_Size], step_ms: Floats, table: StepTable, drafts: int) -> Iterator[float]:

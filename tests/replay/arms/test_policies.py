@@ -98,15 +98,25 @@ def test_counters_tell_of_cold_rows_and_of_a_ring_that_is_not_deep_yet(source):
     assert counted["stale_rows"] == stale > 0
 
 
-def test_a_step_table_holds_what_a_replay_takes(source):
-    """Costs that are a line in the rows come back: 5 us a validate row on the device, whatever the batch."""
+def _of_rows():
     profile = profile_of(constant_costs(pre=1_000, duration=20_000))
     target = profile.decode.device["target"]
     priced = dataclasses.replace(
         target, duration=dataclasses.replace(target.duration, per_feature_ns={"target_rows": 5_000.0})
     )
     device = {**profile.decode.device, "target": priced}
-    profile = dataclasses.replace(profile, decode=dataclasses.replace(profile.decode, device=device))
+    return dataclasses.replace(profile, decode=dataclasses.replace(profile.decode, device=device))
+
+
+def test_a_step_table_has_no_steps_that_nobody_measured():
+    """Most row counts of a long block are those of one batch alone, and still a row is 5 us everywhere."""
+    table = step_table(_of_rows(), BUILT_IN["lag"], Block(16, 16), kv_len=10, most_batch=8)
+    assert np.diff(table.linear_ms(8, np.arange(8, 129))) == pytest.approx(0.005, rel=0.01)
+
+
+def test_a_step_table_holds_what_a_replay_takes(source):
+    """Costs that are a line in the rows come back: 5 us a validate row on the device, whatever the batch."""
+    profile = _of_rows()
     table = step_table(profile, BUILT_IN["lag"], Block(4, 4), kv_len=10, most_batch=4)
     for batch in (1, 2, 3, 4):
         few, many = table.linear_ms(batch, np.array([batch + 1, batch + 3]))
