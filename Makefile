@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published where-lag-wins answers answers-syncs \
+.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published policies where-lag-wins answers answers-syncs \
     answers-syncs-live clean
 
 demo: $(VENV)/.engine
@@ -56,6 +56,10 @@ picture: $(VENV)/.engine
 # docs/published.md: what others published, predicted from what else they published; a minute or two
 published: $(VENV)/.engine
 	$(BIN)/simtool validate --published --out docs/published.md --force
+
+# the tables of docs/policies.md: every policy replayed on traces that ship; a minute or two of computing
+policies: $(VENV)/.engine
+	PYTHONPATH=. $(BIN)/python benchmarks/policies.py
 
 # docs/where-lag-wins.md and its picture: drawn texts on made machines, replayed; under a minute of computing
 where-lag-wins: $(VENV)/.engine
