@@ -33,7 +33,7 @@ test-gpu: $(VENV)/.dev
 test-npu-wheel:
 	PYTHON=$(PYTHON) tests/engine/npu/lane
 
-# 1,000 hostile inputs, and a kill of every writer at each of its file operations; some minutes (docs/reliability.md).
+# 1,000 hostile inputs, and every writer killed at each of its file operations, commands stopped; long (docs/reliability.md).
 hostile: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py inputs
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py kills

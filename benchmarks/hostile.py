@@ -2,8 +2,10 @@
 
 `python benchmarks/hostile.py inputs [--count 1000] [--first 0] [--kind KIND]` draws inputs of every kind that is read,
 each wrong in one place, gives each to a command in a process of its own with limits on time and memory, and counts what
-came of them. `python benchmarks/hostile.py kills` kills every writer of `tests/reliability/scenarios.py` at each of its
-file operations.
+came of them. `python benchmarks/hostile.py kills [--count 30] [--command NAME]` kills every writer of
+`tests/reliability/scenarios.py` at each of its file operations, then stops whole commands, `count` times each, evenly
+over their time: killed, a helper of theirs killed, or Ctrl-C (`tests/reliability/stopped`). With a command's name it
+does the second to that one alone.
 """
 
 from __future__ import annotations
@@ -18,11 +20,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from tests.reliability.hostile.inputs import KINDS, Drawn, draw, make_inputs
 from tests.reliability.hostile.running import in_fork, outcome_of
 from tests.reliability.scenarios import SCENARIOS
+from tests.reliability.stopped.stopping import COMMANDS, How, after, prepare, run_again, stop
+
+#: Stops at one place, each on what the last has left, before the command runs to its end there.
+_ROUND = (How.KILL, How.KILL, How.INTERRUPT, How.KILL, How.HELPER)
 
 
 def draw_inputs(
@@ -77,20 +84,55 @@ def kill_writers() -> tuple[int, int]:
     return kills, bad
 
 
+def stop_command(name: str, count: int) -> tuple[collections.Counter[tuple[How, int]], int]:
+    """Stop a command so often; how often by which means with which exit status, and how much was wrong."""
+    found: collections.Counter[tuple[How, int]] = collections.Counter()
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        made, work = Path(folder) / "made", Path(folder) / "work"
+        prepare(made, live=name == "fill")
+        shutil.copytree(made, work)
+        started_s = time.monotonic()
+        wrong += run_again(work, name)
+        lasts_s = time.monotonic() - started_s
+        for index in range(count):
+            if index % len(_ROUND) == 0:
+                shutil.rmtree(work)
+                shutil.copytree(made, work)
+            how = _ROUND[index % len(_ROUND)]
+            at_s = lasts_s * random.Random(index).random()
+            stopped = stop(work, name, how, after(at_s))
+            found[how, stopped.ended] += 1
+            now = [f"{how.value} at {at_s:.2f} s: {each}" for each in stopped.wrong]
+            if index % len(_ROUND) == len(_ROUND) - 1 or index == count - 1:
+                now += run_again(work, name)
+            for each in now:
+                print(f"{name}: {each}", flush=True)
+            wrong += now
+    return found, len(wrong)
+
+
 def main() -> None:
     """Run one of the campaigns."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("campaign", choices=("inputs", "kills"))
-    parser.add_argument("--count", type=int, default=1_000)
+    parser.add_argument("--count", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--command", choices=COMMANDS)
     parser.add_argument("-v", action="store_true")
     asked = parser.parse_args()
     if asked.campaign == "kills":
-        print("kills, and bad ones among them:", *kill_writers())
+        if asked.command is None:
+            print("kills, and bad ones among them:", *kill_writers())
+        for name in COMMANDS if asked.command is None else [asked.command]:
+            stops, wrong = stop_command(name, asked.count or 30)
+            for (how, ended), times in sorted(stops.items(), key=str):
+                print(f"{times:5d}  {name}: {how.value}, status {ended}")
+            print(f"{name}: {stops.total()} stops, {wrong} wrong", flush=True)
         return
     top = os.getcwd()
-    found, unsound = draw_inputs(asked.count, asked.first, asked.kind, verbose=asked.v)
+    found, unsound = draw_inputs(asked.count or 1_000, asked.first, asked.kind, verbose=asked.v)
     os.chdir(top)
     for (kind, told), count in sorted(found.items()):
         print(f"{count:5d}  {kind}: {told}")

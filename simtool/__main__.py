@@ -14,13 +14,23 @@ def main() -> None:
     signal.signal(signal.SIGINT, _end)
     from simtool.cli.main import main as run  # noqa: PLC0415  heavy, and to be interrupted without a traceback
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    run()
+    try:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        run()
+    except KeyboardInterrupt:  # before the command had begun, or again while it told of the first
+        _tell()
+        raise SystemExit(_INTERRUPTED) from None
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is done and told; Python's own end is no place for it
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:
-    os.write(2, b"simtool: stopped by Ctrl-C\n")
+    _tell()
     os._exit(_INTERRUPTED)
+
+
+def _tell() -> None:
+    os.write(2, b"simtool: stopped by Ctrl-C\n")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,10 @@ class UsageError(SimtoolError):
     """An option or argument that cannot be honoured."""
 
 
+class WorkerError(SimtoolError):
+    """A process that computed a part of a study ended before it had."""
+
+
 class OutputError(SimtoolError):
     """A place that nothing can be written to, or that another process is writing."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,8 +21,8 @@ from simtool.analysis.busy import device_busy
 from simtool.analysis.comparison.arms import Arm
 from simtool.analysis.comparison.runs import Run, cycles_of
 from simtool.analysis.metrics import decode_steps, full_occupancy, whole_run_tokens_per_s
-from simtool.errors import SimtoolError, UsageError
-from simtool.lifetimes import end_with_parent
+from simtool.errors import SimtoolError, UsageError, WorkerError
+from simtool.lifetimes import end_with_parent, starting_helpers
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import check_compiler, default_simulator
@@ -185,7 +186,9 @@ def each_job(
         yield from map(partial(_attempt, job_runner()), jobs)
         return
     with _pool(processes) as pool:
-        yield from pool.map(partial(_attempt, _run_job), jobs, chunksize=4)
+        with starting_helpers():
+            found = pool.map(partial(_attempt, _run_job), jobs, chunksize=4)
+        yield from found
 
 
 def _attempt_alone(job: Job) -> list[Cell] | SimtoolError:
@@ -206,10 +209,13 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         try:
             yield pool
-        except BaseException:
+        except BaseException as error:
             for worker in set(active_children()) - others:
                 worker.terminate()
             pool.shutdown(cancel_futures=True)  # waits for the pool's own thread, which alone reaps its workers
+            if isinstance(error, BrokenProcessPool):
+                why = "a worker process was ended from outside, perhaps for want of memory; try fewer --jobs"
+                raise WorkerError(why) from error
             raise
 
 

@@ -38,18 +38,14 @@ class Drawn:
     change: Change
 
 
-def make_inputs(folder: Path) -> None:
-    """Write good inputs of every kind; `draw` spoils one of a copy."""
+def make_inputs(folder: Path, *, live: bool = True) -> None:
+    """Write good inputs of every kind; `draw` spoils one of a copy. live: models and a recording too."""
     folder.mkdir(parents=True)
     for name, placement, noise in (("toy", "lag", 0), ("toy2", "static", 1)):
         add_all_outcomes(make_trace(folder / name, placement, noise_seed=noise, requests=5, new_tokens=24))
     save_profile(profile_of(constant_costs(pre=1_000, duration=5_000)), folder / "p.json")
-    shutil.copytree(golden.FOLDER / "dspark_b7", folder / "pair")
-    lines = [{"prompt_ids": [1 + index, 2, 3], "max_new_tokens": 6} for index in range(3)]
-    (folder / "prompts.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
-    files = ["--prompt-ids", str(folder / "prompts.jsonl"), "--out", str(folder / "live")]
-    models = [str(folder / each) if "/" in each else each for each in _MODELS]
-    assert run(["record", "--policy", "static", *files, *models, "--concurrency", "2"]) == 0
+    if live:
+        _make_live(folder)
     events = [span("user_annotation", f"step[{index}]", 100 * index, 50) for index in range(3)]
     for index in range(3):
         at = 100 * index
@@ -61,6 +57,15 @@ def make_inputs(folder: Path) -> None:
     asked = [{"timestamp": 500 * at, "input_length": 9, "output_length": 4, "hash_ids": [1]} for at in range(4)]
     (folder / "asked.jsonl").write_text("\n".join(map(json.dumps, asked)) + "\n")
     (folder / "rules.toml").write_text(_RULES)
+
+
+def _make_live(folder: Path) -> None:
+    shutil.copytree(golden.FOLDER / "dspark_b7", folder / "pair")
+    lines = [{"prompt_ids": [1 + index, 2, 3], "max_new_tokens": 6} for index in range(3)]
+    (folder / "prompts.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    files = ["--prompt-ids", str(folder / "prompts.jsonl"), "--out", str(folder / "live")]
+    models = [str(folder / each) if "/" in each else each for each in _MODELS]
+    assert run(["record", "--policy", "static", *files, *models, "--concurrency", "2"]) == 0
 
 
 @dataclass(frozen=True)

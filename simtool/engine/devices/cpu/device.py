@@ -38,7 +38,7 @@ from simtool.engine.devices.cpu.channel import (
 from simtool.engine.devices.protocol import ONE_EXECUTOR, Event, HostArray, WorkTiming, as_array
 from simtool.engine.runner.spec import RunnerInfo, RunnerSpec
 from simtool.errors import DeviceError, SimtoolError
-from simtool.lifetimes import end_with_parent
+from simtool.lifetimes import end_with_parent, starting_helpers
 from simtool.step.ops import Lane
 
 _STAGING_BYTES = 8 << 20
@@ -194,7 +194,8 @@ class CpuDevice:
         self._commands, self._reports = Channel(our_commands), Channel(our_reports)
         args = (spec, their_commands, their_reports, self._staging.name, self._results.name)
         self._process = context.Process(target=_serve, args=args, name="simtool-device", daemon=True)
-        self._process.start()
+        with starting_helpers():
+            self._process.start()
         assert self._process.pid is not None, "a started process has an id"
         self.pids: tuple[int, ...] = (self._process.pid,)
         # with our copies of its ends closed, a dead process reads as end of file on both sides
