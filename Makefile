@@ -29,7 +29,8 @@ lint: $(VENV)/.dev
 test-gpu: $(VENV)/.dev
 	$(BIN)/python -m pytest -m gpu -rs tests/gpu
 
-# The real torch_npu wheel in an environment of its own, without CANN or an NPU; says why where it cannot run.
+# The real torch_npu wheel in an environment of its own, without CANN or an NPU: on stubs, then on a stand-in for CANN.
+# It says why where it cannot run.
 test-npu-wheel:
 	PYTHON=$(PYTHON) tests/engine/npu/lane
 

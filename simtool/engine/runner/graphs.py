@@ -141,17 +141,24 @@ def pad_into(static: BatchRows, rows: BatchRows, spare: Spare) -> None:
 
 
 class _DeviceGraph:
-    """A torch.cuda.CUDAGraph or a torch.npu.NPUGraph."""
+    """A torch.cuda.CUDAGraph or a torch.npu.NPUGraph.
 
-    def __init__(self, graph: Any, *, rebinds: bool) -> None:
-        self._graph, self._rebinds = graph, rebinds
+    replayed: an event behind each replay, where lengths are rebound: a graph whose replay is under way must not change.
+    """
+
+    def __init__(self, graph: Any, replayed: torch.Event | None) -> None:
+        self._graph, self._replayed = graph, replayed
 
     def replay(self) -> None:
         self._graph.replay()
+        if self._replayed is not None:
+            self._replayed.record()
 
     def rebind(self, lengths: list[int]) -> None:
-        if not self._rebinds:
+        if self._replayed is None:
             raise DeviceError("this device's graphs read lengths on the device: the placement must not rebind them")
+        if not self._replayed.query():  # a placement that has read its last step's tokens has waited for it already
+            self._replayed.synchronize()
         # one entry is taken for every captured op; each is launched anew with it, which is what this costs
         self._graph.update(cpu_update_input=[{"actual_seq_lengths_kv": lengths}])
 
@@ -166,11 +173,13 @@ class DeviceCapture:
 
     def __call__(self, forward: Forward) -> tuple[Graph, Outputs]:
         """Capture."""
-        with torch.Stream(self._device):
+        aside = torch.Stream(self._device)
+        aside.wait_stream(torch.accelerator.current_stream(self._device))  # what it reads is still being filled there
+        with aside:
             forward()  # first uses allocate and tune, which a capture must not see
         torch.accelerator.synchronize()
         graph = self._module.NPUGraph() if self.rebinds else self._module.CUDAGraph()
         options = {"auto_dispatch_capture": True} if self.rebinds else {}
         with self._module.graph(graph, pool=self._pool, **options):
             outputs = forward()
-        return _DeviceGraph(graph, rebinds=self.rebinds), outputs
+        return _DeviceGraph(graph, torch.Event(self._device) if self.rebinds else None), outputs

@@ -55,7 +55,9 @@ def probe_validate(
     samples = []
     flow = 0
     for batch, query, prefix in grid:
-        arrays = _arrays(batch, query, prefix, kv_blocks, block_size)
+        if batch * query > kv_blocks * block_size:
+            continue
+        arrays = validate_arrays(batch, query, prefix, kv_blocks, block_size)
         event = device.upload("build_dense", flow, arrays)
         for _ in range(repeats + 1):
             flow += 1
@@ -66,16 +68,16 @@ def probe_validate(
     return samples
 
 
-def _arrays(batch: int, query: int, prefix: int, kv_blocks: int, block_size: int) -> dict[str, HostArray]:
+def validate_arrays(batch: int, query: int, prefix: int, kv_blocks: int, block_size: int) -> dict[str, HostArray]:
+    """Rows of `batch` sequences, `query` each, behind `prefix` keys, in a cache that may be smaller than they are."""
     rows = [(sequence, prefix + row) for sequence in range(batch) for row in range(query)]
     pages = -(-(prefix + query) // block_size)
     tables = [[(sequence * pages + page) % kv_blocks for page in range(pages)] for sequence in range(batch)]
     return {
         "validate_ids": [0] * len(rows),
         "validate_positions": [position for _, position in rows],
-        "validate_slot_mapping": [
-            tables[sequence][position // block_size] * block_size + position % block_size for sequence, position in rows
-        ],
+        # tables may share pages, but no place may be written twice in one op: rows are spread over the whole cache
+        "validate_slot_mapping": [row * (kv_blocks * block_size // len(rows)) for row in range(len(rows))],
         "validate_kv_lens": [position + 1 for _, position in rows],
         "validate_block_tables": [tables[sequence] for sequence, _ in rows],
         "validate_cu_rows": [sequence * query for sequence in range(batch + 1)],

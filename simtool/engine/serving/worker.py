@@ -467,7 +467,7 @@ class Worker:
         if s.syncs:
             s.syncs = False
             with self.recorder.waiting():
-                for event in s.after:
+                for event in _last(s.after, s.flow):
                     self.device.wait(event)
 
     def _send(self, s: StepState, work: str, names: tuple[str, ...]) -> None:
@@ -483,3 +483,10 @@ class Worker:
         s.after.append(download.event)
         with self.recorder.waiting():
             return download.wait()
+
+
+def _last(events: Sequence[Event], flow: int) -> list[Event]:
+    """The events that stand for all of these: an upload of this op waits for the others, and a lane runs in order."""
+    if events and events[-1].flow == flow:
+        return [events[-1]]
+    return list({event.lane: event for event in sorted(events, key=lambda event: event.index)}.values())

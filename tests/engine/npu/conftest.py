@@ -1,4 +1,4 @@
-"""The wheel lane: torch_npu imported against stub libraries. Nothing here runs on an NPU."""
+"""The wheel lane: torch_npu against stub libraries, or on the stand-in for CANN. Nothing here runs on an NPU."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import os
 
 import pytest
 
+from tests.engine.npu.standin.calls import library
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the lane, and skip it with the reason where the wheel is not to be had."""
-    here = [item for item in items if item.path.parent.name == "npu" and "wheel" in item.path.name]
+    """Mark the lane's two halves, and skip with the reason where one is not to be had."""
+    here = [item for item in items if item.path.parent.name == "npu"]
     for item in here:
-        item.add_marker(pytest.mark.npu_wheel)
-        if importlib.util.find_spec("torch_npu") is None:
-            item.add_marker(pytest.mark.skip(reason="torch_npu is not installed here: make test-npu-wheel"))
+        if "wheel" in item.path.name:
+            item.add_marker(pytest.mark.npu_wheel)
+            if importlib.util.find_spec("torch_npu") is None:
+                item.add_marker(pytest.mark.skip(reason="torch_npu is not installed here: make test-npu-wheel"))
+        elif "standin" in item.path.name:
+            item.add_marker(pytest.mark.npu_standin)
+            if library() is None:
+                item.add_marker(pytest.mark.skip(reason="CANN's stand-in is not loaded here: make test-npu-wheel"))
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +40,12 @@ def cpu_kernels(wheel):
 
     reference.register()
     return reference
+
+
+@pytest.fixture(scope="session")
+def npu():
+    """torch.npu of the real wheel, on the stand-in."""
+    import torch  # noqa: PLC0415
+    import torch_npu  # noqa: F401, PLC0415  gives torch its npu
+
+    return getattr(torch, "npu")  # noqa: B009  the wheel adds it

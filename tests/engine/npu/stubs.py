@@ -13,6 +13,7 @@ import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 _OBJECTS = ("_C.*.so", "lib/*.so")
@@ -24,23 +25,47 @@ class StubError(Exception):
     """The stubs cannot be built here; the message says why."""
 
 
-def build(folder: Path) -> list[Path]:
-    """Compile one stub per library that the wheel needs and this machine lacks. Raises StubError."""
-    objects = [path for pattern in _OBJECTS for path in sorted(_package("torch_npu").glob(pattern))]
-    suppliers = [*objects, *sorted((_package("torch") / "lib").glob("*.so*"))]
+@dataclass(frozen=True)
+class Wanted:
+    """What the wheel needs and this machine lacks: names of libraries, and symbols that nobody defines."""
+
+    libraries: list[str]
+    symbols: set[str]
+
+
+def wanted() -> Wanted:
+    """Read it from the wheel. Raises StubError where nothing is lacking."""
+    objects = [path for pattern in _OBJECTS for path in sorted(package("torch_npu").glob(pattern))]
+    suppliers = [*objects, *sorted((package("torch") / "lib").glob("*.so*"))]
     python = Path(sys.executable).resolve()
-    symbols = _undefined(objects) - _defined([*suppliers, python, *_system_libraries([*objects, python])])
-    folder.mkdir(parents=True, exist_ok=True)
-    source = folder / "stubs.c"
-    source.write_text("".join(f"long {s}(void) {{ return {int(s not in _NULL)}; }}\n" for s in sorted(symbols)))
+    symbols = _undefined(objects) - defined([*suppliers, python, *_system_libraries([*objects, python])])
     own = {path.name for path in suppliers}
     missing = sorted(name for name in _needed(objects) if name not in own and not _loads(name))
     if not missing:
         raise StubError("every library that torch_npu needs is here: this machine has CANN, use it")
-    return [_compile(source, folder / name) for name in missing]
+    return Wanted(missing, symbols)
 
 
-def _package(name: str) -> Path:
+def build(folder: Path, lacking: Wanted, *linked: str) -> list[Path]:
+    """Compile a stub of each library, with all the symbols. linked: arguments that link what stands behind them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "stubs.c"
+    lines = (f"long {symbol}(void) {{ return {int(symbol not in _NULL)}; }}\n" for symbol in sorted(lacking.symbols))
+    source.write_text("".join(lines))
+    # built-in declarations of a few names differ from the stub's, which is of no account here
+    flags = ("-w", "-fno-builtin", "-Wl,--no-as-needed", str(source), *linked)
+    return [share(folder / name, *flags) for name in lacking.libraries]
+
+
+def share(library: Path, *arguments: str, compiler: str = "gcc") -> Path:
+    """Compile a shared library; raises StubError with the compiler's words."""
+    flags = ("-shared", "-fPIC", f"-Wl,-soname,{library.name}")
+    _run(compiler, *flags, "-o", str(library), *arguments)
+    return library
+
+
+def package(name: str) -> Path:
+    """The folder of an installed package; raises StubError."""
     found = importlib.util.find_spec(name)
     if found is None or found.origin is None:
         raise StubError(f"{name} is not installed in {sys.prefix}")
@@ -59,7 +84,8 @@ def _undefined(objects: Iterable[Path]) -> set[str]:
     return {fields[1].partition("@")[0] for fields in map(str.split, lines) if len(fields) == 2 and fields[0] == "U"}
 
 
-def _defined(objects: Iterable[Path]) -> set[str]:
+def defined(objects: Iterable[Path]) -> set[str]:
+    """Symbols that the objects define for others."""
     lines = _run("nm", "--dynamic", "--defined-only", *map(str, objects)).splitlines()
     return {line.split()[-1].partition("@")[0] for line in lines if len(line.split()) == 3}
 
@@ -75,26 +101,19 @@ def _loads(name: str) -> bool:
     return name in cached
 
 
-def _compile(source: Path, library: Path) -> Path:
-    # built-in declarations of a few names differ from the stub's, which is of no account here
-    flags = ("-w", "-fno-builtin", "-shared", "-fPIC", f"-Wl,-soname,{library.name}")
-    _run("gcc", *flags, "-o", str(library), str(source))
-    return library
-
-
 def _run(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except FileNotFoundError as error:
-        raise StubError(f"{command[0]} is not installed (Debian: apt-get install gcc binutils)") from error
+        raise StubError(f"{command[0]} is not installed (Debian: apt-get install g++ binutils)") from error
     if done.returncode:
-        raise StubError(f"{' '.join(command[:4])}...: {done.stderr.strip()[:500]}")
+        raise StubError(f"{' '.join(command[:4])}...: {done.stderr.strip()[:2000]}")
     return done.stdout
 
 
 if __name__ == "__main__":
     try:
-        build(Path(sys.argv[1]))
+        build(Path(sys.argv[1]), wanted())
     except StubError as error:
         sys.exit(f"no stub libraries: {error}")
     print(sys.argv[1])
