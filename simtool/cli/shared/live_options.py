@@ -27,3 +27,4 @@ Attention = Annotated[
         "where they lie, each page once for a sequence (what cuda does). Default: what suits the device."
     ),
 ]
+NpuLayout = Annotated[str, typer.Option(help="npu: layout of its attention, BSH or TND.")]

@@ -361,6 +361,8 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
     kind = torch.device(device).type
     if kind == "cpu" and spec.graph_rows:
         raise UsageError(f"graph_rows is {spec.graph_rows}, and a cpu has no graphs; leave it out or take cuda or npu")
+    if kind != "npu" and spec.npu_layout != "BSH":
+        raise UsageError(f"npu_layout is {spec.npu_layout}, and this is a {kind}; leave it out or take an npu")
     if kind == "npu":
         npu_ops.load_ops()
         npu_attention.check_spec(spec)
@@ -381,7 +383,7 @@ def load_runner(spec: RunnerSpec, device: str = "cpu") -> Runner:
 
 def _kernels(spec: RunnerSpec, kind: str) -> Kernels:
     if kind == "npu":
-        return npu_attention.NpuKernels()
+        return npu_attention.NpuKernels(spec.npu_layout)
     if attention_on(spec, kind) == "gather":
         return PlainKernels()
     from simtool.engine.runner.paged_attention import PagedKernels  # noqa: PLC0415  # imports the compiler

@@ -16,6 +16,9 @@ AttentionKind = Literal["gather", "pages"]
 ATTENTIONS: tuple[AttentionKind, ...] = ("gather", "pages")
 #: Keys of the smallest tile that a kernel over pages reads.
 _LEAST_PAGE = 16
+#: How rows are laid out for an NPU's attention.
+NpuLayout = Literal["BSH", "TND"]
+NPU_LAYOUTS: tuple[NpuLayout, ...] = ("BSH", "TND")
 DTYPES: tuple[Dtype, ...] = ("float32", "float64", "bfloat16", "float16")
 
 #: What an output of a block is called once the rows of the next block are made.
@@ -63,7 +66,8 @@ class RunnerSpec:
     drafts: N, tokens drafted per block; None takes what the drafter was trained for.
     context_tokens: longest prompt + output of one sequence; None takes what both models allow.
     graph_rows: largest target batch to capture as a graph; 0: no graphs. attention: gather: keys are copied together
-    before they are attended to; pages: they are read where they lie; None: what suits the device.
+    before they are attended to; pages: they are read where they lie; None: what suits the device. npu_layout:
+    of an NPU's attention alone.
     """
 
     target: Path
@@ -77,10 +81,13 @@ class RunnerSpec:
     sampling: SamplingConfig = SamplingConfig()
     graph_rows: int = 0
     attention: AttentionKind | None = None
+    npu_layout: NpuLayout = "BSH"
 
     def __post_init__(self) -> None:
         if self.attention not in (None, *ATTENTIONS):
             raise UsageError(f"attention is {self.attention!r}; expected one of {', '.join(ATTENTIONS)}")
+        if self.npu_layout not in NPU_LAYOUTS:
+            raise UsageError(f"npu_layout is {self.npu_layout!r}; expected one of {', '.join(NPU_LAYOUTS)}")
         if self.graph_rows < 0:
             raise UsageError(f"graph_rows is {self.graph_rows}; expected 0 (no graphs) or more")
         for name in ("slots", "kv_blocks", "block_size"):

@@ -22,7 +22,7 @@ class SessionSettings:
     device: cpu, cuda, npu or auto. concurrency: requests that run at once. dtype: float32, float64, bfloat16 or
     float16. kv_blocks: blocks of the KV cache, of block_size tokens each; None makes room for every slot's longest
     request. graph_rows: capture decode forwards up to so many validate rows; 0: none. attention: see
-    `RunnerSpec`.
+    `RunnerSpec`. npu_layout: BSH or TND, of an NPU's attention.
     """
 
     models: Models = field(default_factory=choose_models)
@@ -34,6 +34,7 @@ class SessionSettings:
     block_size: int = 16
     graph_rows: int = 0
     attention: str | None = None
+    npu_layout: str = "BSH"
 
 
 def open_session(asked: SessionSettings, prompts: Sequence[Prompt], say: Say = unsaid) -> Session:
@@ -59,6 +60,7 @@ def open_session(asked: SessionSettings, prompts: Sequence[Prompt], say: Say = u
         sampling=asked.sampling,
         graph_rows=asked.graph_rows,
         attention=asked.attention,  # type: ignore[arg-type]  # so is this
+        npu_layout=asked.npu_layout,  # type: ignore[arg-type]  # RunnerSpec checks it
     )
     opened = Session(open_device(asked.device, spec), spec, seed=asked.sampling.seed)
     for warning in opened.warnings:

@@ -274,6 +274,7 @@ class Session:
                 "dtype": spec.dtype,
                 "kv_blocks": share.kv_blocks,
                 "block_size": spec.block_size,
+                **({"npu_layout": spec.npu_layout} if self.device.name == "npu" else {}),
                 "executors": dict(self.device.executors),
                 "graphs": self.info.graphs.to_dict(),
                 **({"attention": self.info.attention} if self.info.attention == "pages" else {}),

@@ -25,6 +25,7 @@ def attention(
     key: Tensor,
     value: Tensor,
     *,
+    actual_seq_lengths: list[int] | None = None,
     actual_seq_lengths_kv: list[int] | None = None,
     block_table: Tensor | None = None,
     num_heads: int = 1,
@@ -35,24 +36,38 @@ def attention(
     block_size: int = 0,
     **others: object,
 ) -> tuple[Tensor, Tensor]:
-    """Paged BSH attention without a mask: every row of sequence b sees the first lengths[b] keys behind its table."""
+    """Paged attention without a mask: every row of sequence b sees the first lengths[b] keys behind its table.
+
+    BSH: sequences of equal width. TND: rows one after another, actual_seq_lengths where each sequence ends.
+    """
     passed = {name: other for name, other in others.items() if other is not None and other not in _DEFAULTS}
     assert not passed, f"the engine's table does not list {sorted(passed)}"
-    assert (input_layout, sparse_mode) == ("BSH", 0)
+    assert sparse_mode == 0
+    assert input_layout in ("BSH", "TND")
     assert block_table is not None
     assert actual_seq_lengths_kv is not None
     assert all(type(length) is int for length in actual_seq_lengths_kv), "lengths must be in a host list"
-    batch, rows, width = query.shape
-    size = width // num_heads
     assert all(x.is_contiguous() for x in (query, key, value, block_table))
+    if input_layout == "TND":
+        assert query.shape[1] == num_heads
+        ends = actual_seq_lengths
+        assert ends is not None, "TND needs the end of each sequence"
+        assert ends == sorted(ends)
+        assert ends[-1] == len(query)
+    else:
+        assert actual_seq_lengths is None
+        ends = [query.shape[1] * (b + 1) for b in range(len(query))]
+    size = query.shape[2] if input_layout == "TND" else query.shape[2] // num_heads
+    rows = query.view(-1, num_heads, size)
     assert block_table.dtype == torch.int32
-    assert block_table.shape[0] == len(actual_seq_lengths_kv) == batch
+    assert block_table.shape[0] == len(actual_seq_lengths_kv) == len(ends)
     assert key.shape == value.shape == (key.shape[0], block_size, num_key_value_heads * size)
     assert size % 16 == 0
     assert block_size <= 512
-    assert block_size % (16 if rows == 1 else 128) == 0
-    out = torch.empty_like(query)
-    for b, length in enumerate(actual_seq_lengths_kv):
+    assert block_size % (16 if len(rows) == len(ends) else 128) == 0
+    out = torch.empty_like(rows)
+    starts = [0, *ends[:-1]]
+    for b, (start, end, length) in enumerate(zip(starts, ends, actual_seq_lengths_kv, strict=True)):
         needed = math.ceil(length / block_size)
         assert 1 <= needed <= block_table.shape[1], "the table is shorter than the keys that are asked for"
         blocks = block_table[b, :needed].long()
@@ -60,10 +75,9 @@ def attention(
         assert (blocks < len(key)).all()
         k, v = (x[blocks].view(-1, num_key_value_heads, size)[:length] for x in (key, value))
         k, v = (x.repeat_interleave(num_heads // num_key_value_heads, 1) for x in (k, v))
-        q = query[b].view(rows, num_heads, size)
-        scores = torch.einsum("shd,thd->hst", q, k) * scale
-        out[b] = torch.einsum("hst,thd->shd", scores.softmax(-1), v).reshape(rows, width)
-    return out, query.new_zeros(1, dtype=torch.float32)
+        scores = torch.einsum("shd,thd->hst", rows[start:end], k) * scale
+        out[start:end] = torch.einsum("hst,thd->shd", scores.softmax(-1), v)
+    return out.view_as(query), query.new_zeros(1, dtype=torch.float32)
 
 
 def scatter(

@@ -16,7 +16,7 @@ from simtool.engine.models.checkpoint import load_draft, load_target
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu.attention import NpuKernels, check_head_dim, check_spec
 from simtool.engine.runner.runner import Runner
-from simtool.engine.runner.spec import RunnerSpec
+from simtool.engine.runner.spec import NPU_LAYOUTS, RunnerSpec
 from simtool.errors import UsageError
 from tests.engine import driving, golden
 from tests.engine.driving import decode, generate, prefill
@@ -34,6 +34,9 @@ def pages_of_16(monkeypatch):
     monkeypatch.setattr(golden, "BLOCKS_EACH", 160 // PAGE)
 
 
+LAYOUT = pytest.mark.parametrize("layout", NPU_LAYOUTS)
+
+
 def npu_runner(name: str, slots: int = 4, capture: RecomputingCapture | None = None, **changes) -> Runner:
     spec: RunnerSpec = golden.spec(name, slots, block_size=PAGE, **changes)
     dtype = getattr(torch, spec.dtype)
@@ -42,7 +45,7 @@ def npu_runner(name: str, slots: int = 4, capture: RecomputingCapture | None = N
     for model in (target, draft):
         npu_layers.fuse(model)
         assert any(isinstance(module, npu_layers.NpuRMSNorm) for module in model.modules())
-    return Runner(target, draft, spec, NpuKernels(), capture)
+    return Runner(target, draft, spec, NpuKernels(spec.npu_layout), capture)
 
 
 class Rebinding(TimedDevice):
@@ -54,10 +57,11 @@ class Rebinding(TimedDevice):
         return super().launch(work, flow, after)
 
 
+@LAYOUT
 @pytest.mark.parametrize("name", golden.NAMES)
-def test_golden_drafts_verdicts_and_tokens(name):
+def test_golden_drafts_verdicts_and_tokens(name, layout):
     cases = golden.cases(name)[:4]
-    device = TimedDevice(npu_runner(name), same_durations(1))
+    device = TimedDevice(npu_runner(name, npu_layout=layout), same_durations(1))
     streams = golden.streams([case["prompt"] for case in cases])
     prefill(device, streams)
     for _ in range(8):
@@ -70,10 +74,11 @@ def test_golden_drafts_verdicts_and_tokens(name):
         assert stream.output[:shared] == case["output"][:shared]
 
 
+@LAYOUT
 @pytest.mark.parametrize("name", ["dspark_b7", "dflash_b16"])
-def test_ragged_prunes_and_scattered_pages_change_no_token(name):
+def test_ragged_prunes_and_scattered_pages_change_no_token(name, layout):
     cases = golden.cases(name)[:4]
-    device = TimedDevice(npu_runner(name), same_durations(1))
+    device = TimedDevice(npu_runner(name, npu_layout=layout), same_durations(1))
     rng = random.Random(7)
     blocks = list(range(4 * golden.BLOCKS_EACH))
     rng.shuffle(blocks)
@@ -94,11 +99,12 @@ def test_strangers_in_the_batch_change_no_token():
     assert alone.output[:12] == together[0].output[:12]
 
 
+@LAYOUT
 @pytest.mark.parametrize(("name", "graph_rows"), [("dspark_b7", 64), ("dflash_b16", 20)])
-def test_padded_and_rebound_graphs_change_no_token(name, graph_rows):
+def test_padded_and_rebound_graphs_change_no_token(name, graph_rows, layout):
     cases = golden.cases(name)[:3]
     capture = RecomputingCapture(rebinds=True)
-    device = Rebinding(npu_runner(name, 3, capture, graph_rows=graph_rows), same_durations(1))
+    device = Rebinding(npu_runner(name, 3, capture, graph_rows=graph_rows, npu_layout=layout), same_durations(1))
     streams = golden.streams([case["prompt"] for case in cases])
     n = device.info.drafts
     generate(device, streams, TOKENS, lambda step, running: [(3 * step + 5 * s.slot) % (n + 1) for s in running])

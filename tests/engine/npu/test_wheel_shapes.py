@@ -17,6 +17,7 @@ from simtool.engine.runner.kv_cache import KVCache
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu.attention import NpuKernels
 from simtool.engine.runner.rows import BatchRows
+from simtool.engine.runner.spec import NPU_LAYOUTS
 from tests.engine import golden
 
 PAGES = 6
@@ -39,7 +40,8 @@ class Calls(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace == "npu":
             self.names.append(func.__name__.partition(".")[0])
-            self.lengths.extend(value for name, value in (kwargs or {}).items() if name.startswith("actual_seq"))
+            if "attention" in func.__name__:
+                self.lengths.append((kwargs or {})["actual_seq_lengths_kv"])
         return func(*args, **(kwargs or {}))
 
 
@@ -66,15 +68,16 @@ def loaded(name: str) -> tuple[TargetModel, DraftModel]:
     return target, load_draft(spec.draft, target, torch.bfloat16)
 
 
+@pytest.mark.parametrize("layout", NPU_LAYOUTS)
 @pytest.mark.parametrize("name", ["dspark_b7", "dflash_b16"])
 @pytest.mark.parametrize("rows", [1, 13])
-def test_the_target_forward(name, rows):
+def test_the_target_forward(name, rows, layout):
     target, draft = loaded(name)
     config = target.config
     npu_layers.fuse(target)
     target.to(DEVICE)
     batch = rows_on_device(rows, 1, PAGES)
-    attend = NpuKernels().rows(pages_on_device(config, PAGES), batch)
+    attend = NpuKernels(layout).rows(pages_on_device(config, PAGES), batch)
     with torch.inference_mode(), Calls() as calls:
         hidden, taps = target(batch.ids, batch.positions, attend, draft.config.tap_ids)
         logits = target.logits(hidden)
@@ -87,8 +90,9 @@ def test_the_target_forward(name, rows):
     assert all(lengths == list(range(1, rows + 1)) for lengths in calls.lengths)
 
 
+@pytest.mark.parametrize("layout", NPU_LAYOUTS)
 @pytest.mark.parametrize("name", ["dspark_b7", "nomarkov_b7", "dflash_b16"])
-def test_the_draft_forward(name):
+def test_the_draft_forward(name, layout):
     target, draft = loaded(name)
     config = draft.config
     width, batch = config.block_rows(config.trained_drafts), 5
@@ -96,7 +100,7 @@ def test_the_draft_forward(name):
         npu_layers.fuse(model)
         model.to(DEVICE)
     rows = rows_on_device(batch, width, 3)
-    attend = NpuKernels().sequences(pages_on_device(config, 3 * batch), rows, 384)
+    attend = NpuKernels(layout).sequences(pages_on_device(config, 3 * batch), rows, 384)
     with torch.inference_mode(), Calls() as calls:
         hidden = draft(rows.ids, rows.positions, attend)
         block = draft.draft(draft.predicting(hidden, config.trained_drafts), rows.ids.view(batch, width)[:, 0])

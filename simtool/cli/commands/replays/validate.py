@@ -64,6 +64,7 @@ def validate(
     block_size: options.BlockSize = 16,
     graph_rows: options.GraphRows = 0,
     attention: options.Attention = None,
+    npu_layout: options.NpuLayout = "BSH",
     seed: Annotated[int, typer.Option(help="Seed of the prompts to fit on; those to judge on take the next.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Also write the interactive page here.")] = None,
     json: JsonFlag = False,
@@ -121,6 +122,7 @@ def validate(
         block_size=block_size,
         graph_rows=graph_rows,
         attention=attention,
+        npu_layout=npu_layout,
     )
     with open_session(room, served, console.note) as session:
         campaign.make_room(out, force=force)

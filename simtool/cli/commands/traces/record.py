@@ -57,6 +57,7 @@ def record(
     block_size: options.BlockSize = 16,
     graph_rows: options.GraphRows = 0,
     attention: options.Attention = None,
+    npu_layout: options.NpuLayout = "BSH",
     profile: Annotated[int, typer.Option(help="Then run so many steps again under torch.profiler (or torch_npu's), "
                                               "into OUT.profile.")] = 0,
     seed: Annotated[int, typer.Option(help="Seed of prompts and sampling.")] = 0,
@@ -101,6 +102,7 @@ def record(
         block_size=block_size,
         graph_rows=graph_rows,
         attention=attention,
+        npu_layout=npu_layout,
         every_anchor=outcomes == "full",
         profile_steps=profile,
         step_table=_step_table(placements, predictor),

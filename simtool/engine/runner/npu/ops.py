@@ -44,6 +44,7 @@ OPS: tuple[NpuOp, ...] = (
             "query": "Tensor",
             "key": "Tensor",
             "value": "Tensor",
+            "actual_seq_lengths": "SymInt[]?",
             "actual_seq_lengths_kv": "SymInt[]?",
             "block_table": "Tensor?",
             "num_heads": "int",
@@ -55,7 +56,8 @@ OPS: tuple[NpuOp, ...] = (
         },
         2,
         "float16 or bfloat16; contiguous; block_table int32 [B, M]; pages [blocks, block_size, kv_heads x head_dim]; "
-        "head_dim a multiple of 16; block_size a multiple of 16 up to 512 for one query, of 128 for more",
+        "head_dim a multiple of 16; block_size a multiple of 16 up to 512 for one query, of 128 for more; TND takes "
+        "the ends of the sequences as actual_seq_lengths",
     ),
     NpuOp(
         "npu_scatter_pa_kv_cache",
