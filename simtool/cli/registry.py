@@ -109,6 +109,11 @@ COMMANDS = {
     "policies": Listed(
         "simtool.cli.commands.studies.policies:policies", "List the rules that decide verify lengths, or show one"
     ),
+    "first-run": Listed(
+        "simtool.cli.commands.traces.first_run:first_run",
+        "Try a new host's device; one report to send back",
+        "a check is wrong or refused",
+    ),
     "doctor": Listed(
         "simtool.cli.commands.traces.doctor:doctor",
         "Check Python, packages and devices",

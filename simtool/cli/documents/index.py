@@ -33,5 +33,6 @@ DOCUMENTS: Mapping[str, type[JsonDocument]] = {
     "export": of_traces.ExportDocument,
     "placements": of_traces.PlacementsDocument,
     "policies": of_traces.PoliciesDocument,
+    "first-run": of_traces.FirstRunDocument,
     "doctor": of_traces.DoctorDocument,
 }

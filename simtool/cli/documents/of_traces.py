@@ -1,4 +1,6 @@
-"""Documents of the commands about traces: record, import, inspect, fill, export, doctor, placements."""
+"""Documents of the commands about traces: record, import, inspect, fill, export, doctor, first-run,
+placements.
+"""
 
 from __future__ import annotations
 
@@ -89,6 +91,32 @@ class DoctorDocument(JsonDocument, tag="simtool.doctor/1"):
     """What this machine has and lacks."""
 
     checks: list[CheckRecord]
+
+
+class DeviceCheckRecord(Record):
+    """said: one sentence. facts: what was measured; numbers that are not finite are texts."""
+
+    name: str
+    verdict: Literal["ok", "wrong", "refused", "does not apply"]
+    said: str
+    facts: Table
+
+
+class FirstRunDocument(JsonDocument, tag="simtool.first-run/1"):
+    """Where it ran and what the device did; the file that is sent back is the same. layout_that_agrees: the attention
+    that the graph and the runs took; null: none agreed. cann: null where there is none.
+    """
+
+    device: str
+    hardware: str
+    python: str
+    platform: str
+    versions: dict[str, str | None]
+    cann: str | None
+    environment: dict[str, str | None]
+    dtype: str
+    layout_that_agrees: str | None
+    checks: list[DeviceCheckRecord]
 
 
 class PlacementRecord(Record):

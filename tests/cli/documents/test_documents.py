@@ -51,7 +51,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "doctor": (),
 }
 #: These run models for longer, or ask dozens of replays; their own tests hold them against the schema.
-ELSEWHERE = {"record", "validate", "answers"}
+ELSEWHERE = {"record", "validate", "answers", "first-run"}
 
 
 @pytest.fixture(scope="module")
