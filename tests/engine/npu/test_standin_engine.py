@@ -18,7 +18,7 @@ import torch
 
 from simtool.engine.devices.open import open_device
 from simtool.engine.prompts.prompt import Prompt
-from simtool.engine.runner.spec import RunnerSpec
+from simtool.engine.runner.spec import RunnerSpec, SamplingConfig
 from simtool.engine.serving.recorder import Recorder
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.step.controller import ControllerSettings, LinearPredictor
@@ -97,6 +97,18 @@ def test_the_host_waits_once_in_each_blocking_op_and_nowhere_else(session, place
     assert {op.name: waits for op, waits in found if waits != op.blocks} == {}
     assert any(op.name in ("fill_varlen", "scatter_fill") for op, _ in found) == (placement != "static")
     assert calls.by_kind()["copy_unpinned"] == 0
+
+
+@pytest.mark.parametrize("placement", ["static", "this-step", "lag-overlap"])
+def test_sampling_waits_nowhere_else_either(placement):
+    asked = spec(sampling=SamplingConfig(temperature=0.8, top_k=20, top_p=0.9))
+    recorder = Stamping()
+    with Session(open_device("npu:0", asked), asked) as sampled:
+        sampled.warm_up(plan(placement))
+        with watched() as calls:
+            sampled.run(plan(placement, 2), recorder)
+    found = {op.name: waits for op, waits in recorder.blocking(calls.made) if op is not None and waits != op.blocks}
+    assert found == {}
 
 
 def test_an_upload_from_unpinned_memory_would_be_found(session, monkeypatch):
