@@ -18,6 +18,7 @@ from simtool.profile.profile import Profile
 from simtool.replay.as_recorded import scenario
 from simtool.replay.replay import replay
 from simtool.replay.synthetic.lengths import Lengths
+from simtool.stats.interval import LEVEL
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_MS, NS_PER_S
 
@@ -55,8 +56,9 @@ def loads(folder: Path, profiles: Path, sl: int, requests: int, sigma: float = O
 
 
 def range_of(found: Sequence[Load]) -> tuple[float, float]:
-    """Return the 2.5 % and 97.5 % quantiles of the occupancy over draws."""
-    low, high = np.quantile([load.occupancy for load in found], [0.025, 0.975]).tolist()
+    """Return the middle 95 % of the occupancy over draws."""
+    tail = (1 - LEVEL) / 2
+    low, high = np.quantile([load.occupancy for load in found], [tail, 1 - tail]).tolist()
     return float(low), float(high)
 
 

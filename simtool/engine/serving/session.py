@@ -98,10 +98,11 @@ class Session:
         self,
         plan: RunPlan,
         recorder: Recorder | None = None,
-        progress: Callable[[int], None] = lambda finished: None,
+        progress: Callable[[int], None] = lambda tokens: None,
         share: DeviceShare | None = None,
     ) -> RunResult:
-        """Serve the prompts; nothing is kept but the result, unless a recorder is given. share: None is all of it."""
+        """Serve the prompts; nothing is kept but the result, unless a recorder is given. progress: hears how
+        many tokens are served. share: None is all of it."""
         worker = self._worker(plan, recorder or Recorder(self.device.now_ns), share)
         return run(worker, plan.prompts, self.info.max_tokens, progress)
 
@@ -120,7 +121,7 @@ class Session:
         *,
         force: bool = False,
         details: Mapping[str, object] | None = None,
-        progress: Callable[[int], None] = lambda finished: None,
+        progress: Callable[[int], None] = lambda tokens: None,
     ) -> RunResult:
         """Serve the prompts and leave a trace at `path`. An error or an interrupt leaves it marked incomplete."""
         self.check(plan)
@@ -136,7 +137,7 @@ class Session:
         *,
         force: bool = False,
         details: Mapping[str, object] | None = None,
-        progress: Callable[[int], None] = lambda served: None,
+        progress: Callable[[int], None] = lambda tokens: None,
         silent: Callable[[Callable[[], int]], Recorder] = Recorder,
     ) -> list[RunResult]:
         """Record several plans step by step in turn, each on an equal share of the device (interleave.py).

@@ -72,11 +72,11 @@ def test_runs_on_one_device_repeat_to_the_nanosecond_and_leave_no_trace(tmp_path
     assert (again.steps, again.end_ns - again.start_ns) == (first.steps, first.end_ns - first.start_ns)
 
 
-def test_progress_counts_finished_requests():
+def test_progress_counts_served_tokens():
     heard: list[int] = []
     open_session().run(RunPlan(requests(PROMPTS, [1, 6, 6]), BUILT_IN["static"]), progress=heard.append)
-    assert heard[0] == 1
-    assert heard[-1] == 3
+    assert heard[0] >= 1
+    assert heard[-1] == 1 + 6 + 6
     assert heard == sorted(heard)
 
 
