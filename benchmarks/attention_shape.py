@@ -7,7 +7,7 @@ Two questions, each answered by a count of keys (exact) and by a median time ove
 `others`: seven sequences of one length and one that grows. Do the seven pay for the eighth? A kernel that gathers does:
 it reads eight times the longest. `keys`: eight sequences that grow together: time over keys read should be a straight
 line. Attention over pages is compiled on cuda, and on a cpu with --compile (a C++ compiler must be there); in eager
-torch it is the same sums over every key of the cache, so without --compile only its count means something on a cpu.
+torch it is the same sums over every key of the cache, so without --compile a cpu only counts what it would read.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Point:
-    """One batch: keys of its sequences, keys read in a layer and kv head, and the median time of a call in us."""
+    """One batch: keys of its sequences, keys read in a layer and kv head, and the median time of a call in us, where timed."""
 
     ends: tuple[int, ...]
     keys_read: int
-    median_us: float
+    median_us: float | None
 
 
 def rows_of(ends: Sequence[int], pages: int, device: str) -> BatchRows:
@@ -71,14 +71,18 @@ def rows_of(ends: Sequence[int], pages: int, device: str) -> BatchRows:
 
 
 @torch.inference_mode()
-def measure(kernels: Kernels, ends: Sequence[int], sizes: Sizes, cache: KVCache, device: str) -> Point:
-    """Time one layer's attention of a batch."""
+def measure(kernels: Kernels, ends: Sequence[int], sizes: Sizes, cache: KVCache, device: str, *, timed: bool) -> Point:
+    """Count the keys that one layer's attention of a batch reads and, where that means something, time it."""
     pages = len(cache.pages(0)[0])
     rows = rows_of(ends, pages, device)
     shape, count = (sizes.heads, sizes.kv_heads, sizes.kv_heads), len(rows.ids)
     dtype = getattr(torch, sizes.dtype)
     q, k, v = (torch.randn(count, heads, sizes.head_dim, dtype=dtype, device=device) for heads in shape)
     attend = kernels.rows(cache, rows)
+    assert isinstance(attend, PagedAttention | CachedAttention), "the kernels that are compared here"
+    reads = attend.mask.keys_read if isinstance(attend, PagedAttention) else attend.keys_read
+    if not timed:
+        return Point(tuple(ends), reads, None)
     spent = []
     for turn in range(TURNS + 1):
         start = time.perf_counter()
@@ -87,8 +91,6 @@ def measure(kernels: Kernels, ends: Sequence[int], sizes: Sizes, cache: KVCache,
         float(out[0, 0, 0])  # reading one number waits for all
         if turn:
             spent.append((time.perf_counter() - start) / CALLS)
-    assert isinstance(attend, PagedAttention | CachedAttention), "the kernels that are timed here"
-    reads = attend.mask.keys_read if isinstance(attend, PagedAttention) else attend.keys_read
     return Point(tuple(ends), reads, round(statistics.median(spent) * 1e6, 1))
 
 
@@ -108,9 +110,10 @@ def main() -> None:
     pages = SEQUENCES * -(-grown[-1] // PAGE) + 1
     shape = (pages, PAGE, sizes.kv_heads, sizes.head_dim)
     cache = KVCache(1, shape, getattr(torch, sizes.dtype), torch.device(device))
+    compiled = given.compile or device != "cpu"
     kinds: dict[str, Kernels] = {
         "gather": PlainKernels(),
-        "pages": PagedKernels(compiled=given.compile or device != "cpu"),
+        "pages": PagedKernels(compiled=compiled),
     }
     found: dict[str, dict[str, list[dict[str, object]]]] = {}
     for name, kernels in kinds.items():
@@ -119,7 +122,10 @@ def main() -> None:
             "keys": [[each] * SEQUENCES for each in grown],
         }
         found[name] = {
-            question: [asdict(measure(kernels, ends, sizes, cache, device)) for ends in asked]
+            question: [
+                asdict(measure(kernels, ends, sizes, cache, device, timed=compiled or name == "gather"))
+                for ends in asked
+            ]
             for question, asked in batches.items()
         }
     print(json.dumps({"device": device, "sizes": asdict(sizes), "page": PAGE, "rows": WIDTH, "found": found}, indent=1))
