@@ -44,7 +44,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Point:
-    """One batch: keys of its sequences, keys read in a layer and kv head, and the median time of a call in us, where timed."""
+    """One batch: keys of its sequences, keys read in a layer and kv head, and the median time of a call in us."""
 
     ends: tuple[int, ...]
     keys_read: int
