@@ -5,12 +5,17 @@ import json
 
 import pytest
 
+from simtool.analysis.comparison.comparison import Comparison, Over
+from simtool.analysis.comparison.headline import HEADLINE
 from simtool.cli.main import run
 from simtool.profile.storage import save_profile
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
+from simtool.report.terminal.advice import decide, when_told
+from simtool.stats.interval import Interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
+from simtool.study.advice import Advice, Change, Lever
 from simtool.trace.trace import replace_table
 from tests.replay.synthetic import Line, constant_costs, profile_of, random_work, save_as_live, source_trace
 
@@ -137,3 +142,24 @@ def test_without_outcomes_live_runs_still_answer(recorded, capsys, tmp_path):
     said = capsys.readouterr()
     assert ", live)" in said.out.splitlines()[0]
     assert "nothing was replayed, so what else is worth doing is not said" in said.err
+
+
+def compared(other, ratio):
+    found = Interval.around(ratio, 0.001, "as given")
+    return Comparison(
+        metric=HEADLINE, baseline="static", other=other, found=found, repetitions=1, needed=None, drifts=False,
+        over=Over.DRAWS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("plain", "told", "gain"), [(0.9, 1.2, "8.0 %"), (0.9, 1.05, None), (1.05, 1.2, None)])
+def test_a_placement_that_leads_once_its_controller_knows_the_draft_is_named(plain, told, gain):
+    """0.9 x 1.2 = 1.08 of static; 0.9 x 1.05 is still behind; one that leads as it is needs no other sentence."""
+    change = Change(Lever.DRAFT_MS, "this-step", compared("changed", told), draft_ms=13.04)
+    candidate = compared("this-step", plain)
+    found = Advice("static", (candidate,), candidate, (change,), ())
+    said = when_told(found, decide(found, []), "static")
+    if gain is None:
+        assert said == ""
+    else:
+        assert said.startswith(f"But told what a draft costs (--draft-ms 13), this-step would give about {gain} more")

@@ -22,6 +22,7 @@ _COVERS = {
 }
 _TOLD, _UNTOLD = "\N{CHECK MARK}", "\N{BALLOT X}"
 _REPEATS = 5
+_WORTH_SAYING = 0.005  # of tokens/s
 _LIVE = ORIGIN_WORDS["live"]
 
 
@@ -134,6 +135,25 @@ def rests_on(decision: Decision, setting: Setting, aside: Sequence[Comparison]) 
         *([f"set aside, for one live run of each settles nothing: {', '.join(told)}"] if told else ()),
         f"not measured live: the interval covers {_COVERS[decision.comparison.over]}, no other prompts or machines",
     ]
+
+
+def when_told(advice: Advice | None, decision: Decision, baseline: str) -> str:
+    """Return the sentence on a placement that loses as it is, and would lead were its controller told the draft's time.
+
+    Empty where the verdict is to turn one on, or telling it is not enough.
+    """
+    told = next((each for each in advice.changes if each.lever is Lever.DRAFT_MS), None) if advice else None
+    if advice is None or told is None or decision.use is not None:
+        return ""
+    plain = next((each for each in advice.comparisons if each.other == told.placement), None)
+    gain = plain.ratio * told.worth.ratio - 1 if plain else 0.0
+    if gain < _WORTH_SAYING:
+        return ""
+    option = f"--draft-ms {told.draft_ms:.3g}"
+    return (
+        f"But told what a draft costs ({option}), {told.placement} would give about {gain * 100:.1f} % more tokens/s "
+        f"than {baseline} (modeled): try it live, simtool validate {option}."
+    )
 
 
 def what_matters(advice: Advice) -> list[tuple[str, str, str]]:

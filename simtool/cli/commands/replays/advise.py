@@ -153,6 +153,8 @@ def _print(found: Advice | None, decision: Decision, setting: Setting, aside: Se
     from simtool.report.terminal.tables import table
 
     console.say(words.headline(decision, BASELINE), style="bold")
+    if told := words.when_told(found, decision, BASELINE):
+        console.say(told, style="bold")
     console.show(table(f"Against {BASELINE}, tokens/s ({decision.origin})", *words.each_of(decision)))
     best = found.best.other if found else decision.comparison.other
     if found is not None:
