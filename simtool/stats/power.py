@@ -1,4 +1,4 @@
-"""How many repetitions it takes to tell an effect of some size, at a spread that was seen."""
+"""How many repetitions it takes to tell an effect of some size with some chance, at a spread that was seen."""
 
 from __future__ import annotations
 
@@ -9,24 +9,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from simtool.stats.interval import LEVEL
-
-#: More than this many repetitions nobody plans.
-MAX_REPETITIONS = 1000
+from simtool.stats.repetitions import MAX_REPETITIONS, Counts, fewest
 
 #: The chance with which a plan is to tell its effect.
 POWER = 0.8
 
-Counts = NDArray[np.int64]
 Reals = NDArray[np.float64]
-
-
-def repetitions_needed(effect: float, deviation: float) -> int | None:
-    """Return the fewest repetitions at which the t interval of this mean and spread would leave out zero.
-
-    effect, deviation: of one repetition's (paired) difference, in one unit. None: more than MAX_REPETITIONS.
-    """
-    counts = np.arange(2, MAX_REPETITIONS + 1)
-    return _first(counts, stats.t.ppf((1 + LEVEL) / 2, counts - 1) * deviation / np.sqrt(counts) < abs(effect))
 
 
 def paired_repetitions(effect: float, deviation: float, power: float = POWER) -> int | None:
@@ -66,8 +54,4 @@ def _chance(freedom: Reals, noncentrality: Reals) -> Reals:
 
 def _fewest(chance: Callable[[Counts], Reals], power: float) -> int | None:
     counts = np.arange(2, MAX_REPETITIONS + 1)
-    return _first(counts, chance(counts) >= power)
-
-
-def _first(counts: Counts, enough: NDArray[np.bool_]) -> int | None:
-    return int(counts[enough.argmax()]) if enough.any() else None
+    return fewest(counts, chance(counts) >= power)

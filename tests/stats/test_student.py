@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from simtool.stats.interval import LEVEL, Interval
-from simtool.stats.power import repetitions_needed
+from simtool.stats.repetitions import repetitions_needed
 from simtool.stats.student import known_mean_interval, mean_interval, ratio_interval, relative_change, welch_interval
 
 VALUES = [1.0, 2.5, 3.0, 7.25]

@@ -25,7 +25,7 @@ from simtool.analysis.comparison.order import Order, in_time_order, order_of
 from simtool.analysis.comparison.runs import Run, metric_value
 from simtool.errors import UsageError
 from simtool.stats.interval import Interval
-from simtool.stats.power import MAX_REPETITIONS, repetitions_needed
+from simtool.stats.repetitions import MAX_REPETITIONS, repetitions_needed
 from simtool.stats.series import log_interval
 from simtool.stats.student import mean_interval, welch_interval
 

@@ -92,7 +92,7 @@ def _plan(base: Arm, arm: Arm, sizes: list[float], chance: float) -> RepetitionP
 def _print(plans: list[RepetitionPlan], chance: float) -> None:
     """The answer for the size nearest to 1 %, then a table with a line a placement and size."""
     from simtool.report.terminal.tables import table
-    from simtool.stats.power import MAX_REPETITIONS
+    from simtool.stats.repetitions import MAX_REPETITIONS
 
     one = min(range(len(plans[0].sizes)), key=lambda index: abs(abs(plans[0].sizes[index].difference) - 0.01))
     paired, unpaired = (
@@ -131,6 +131,6 @@ def _spread(plan: RepetitionPlan) -> str:
 
 
 def _count(count: int | None) -> str:
-    from simtool.stats.power import MAX_REPETITIONS
+    from simtool.stats.repetitions import MAX_REPETITIONS
 
     return f"over {MAX_REPETITIONS}" if count is None or count > MAX_REPETITIONS else str(count)
