@@ -88,12 +88,12 @@ class _Stretch:
         return self.first_step + self.steps
 
     def add(self, program: int, plan: StepPlan, times: StepTimes, span_ns: tuple[int, int]) -> None:
-        self._steps.extend((program, *span_ns, plan.batch, plan.validate_rows, plan.graph_bucket or 0))
+        self._steps.fromlist([program, *span_ns, plan.batch, plan.validate_rows, plan.graph_bucket or 0])
         starts, ends, wait_starts, wait_ends = self._events
-        starts.extend(times.start_ns)
-        ends.extend(times.end_ns)
-        wait_starts.extend(times.wait_start_ns)
-        wait_ends.extend(times.wait_end_ns)
+        starts.fromlist(times.start_ns)
+        ends.fromlist(times.end_ns)
+        wait_starts.fromlist(times.wait_start_ns)
+        wait_ends.fromlist(times.wait_end_ns)
         if plan.rows is not None:
             self._rows.append(plan.rows)
             self._row_steps.append(self.next_step)

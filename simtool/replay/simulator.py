@@ -6,15 +6,15 @@ kernels. Each executor takes its queue in order. That is all: overlap, bubbles a
 
 Every process keeps its own time and runs ahead of the clock on what it knows already. They meet at events only where
 one needs what another has yet to tell: an executor the next launch or another executor's result, the host the end of
-the work that it waits for. Then the clock moves on to the end of the wait. Work for the next step may still be running
-when a step ends: the host goes on, and only what reads its result waits for it.
+the work that it waits for. The clock catches up with the host when a step ends. Work for the next step may still be
+running then: the host goes on, and only what reads its result waits for it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import simpy
 
@@ -22,19 +22,19 @@ from simtool.replay.prices.cost_sampler import CostSampler, PricedStep
 from simtool.replay.prices.step_program import StepProgram, WaitEntry, WorkEntry
 from simtool.replay.recorder import StepTimes
 from simtool.replay.step_planner import StepPlan
-from simtool.step.idle_effects import LastWait, LastWork
+from simtool.step.idle_effects import LastWait, idle_doublings
 
-_Process = Generator[simpy.Event, Any, None]
+_T = TypeVar("_T")
+_Process = Generator[simpy.Event, Any, _T]
 
 
 class PlansSteps(Protocol):
-    """What says which step comes next; `StepPlanner` documents it."""
+    """What says which steps come next; `StepPlanner` documents it."""
 
     @property
     def idle(self) -> bool: ...  # noqa: D102
     def sleep_until_ns(self) -> int: ...  # noqa: D102
-    def plan(self, now_ns: int) -> StepPlan: ...  # noqa: D102
-    def commit(self, plan: StepPlan) -> None: ...  # noqa: D102
+    def plan_ahead(self, now_ns: int) -> Sequence[StepPlan]: ...  # noqa: D102
 
 
 class KeepsSteps(Protocol):
@@ -55,7 +55,6 @@ class Simulator:
         self._executors = {name: _Executor(self._env) for name in sorted(set(costs.profile.executors.values()))}
         self._last_wait = LastWait()
         self._last: _Step | None = None
-        self._now_ns = 0  # the host's own time; at or ahead of the clock
 
     def run(self) -> None:
         """Run until the host has served every request."""
@@ -64,63 +63,62 @@ class Simulator:
         self._env.run(until=self._env.process(self._host()))
         self._recorder.flush()
 
-    def _host(self) -> _Process:
+    def _host(self) -> _Process[None]:
+        """Run step after step. The host's own time is at or ahead of the clock, which catches up after each step."""
+        now_ns = 0
         while not self._planner.idle:
-            self._now_ns = max(self._now_ns, self._planner.sleep_until_ns())
-            plan = self._planner.plan(self._now_ns)
-            priced = self._costs.price(
-                plan.kind, plan.ops, plan.sizes, plan.key, pruned=plan.pruned, warm=plan.warm, ahead=plan.ahead
-            )
-            self._last = step = _Step(self._env, priced, self._last)
-            start_ns = self._now_ns
-            yield from self._step(step)
-            self._recorder.add_step(plan, step.program, step.times, start_ns, self._now_ns)
-            self._planner.commit(plan)
-            self._now_ns += step.priced.gap_ns
+            now_ns = max(now_ns, self._planner.sleep_until_ns())
+            plans = self._planner.plan_ahead(now_ns)
+            for plan, priced in zip(plans, self._costs.price(plans), strict=True):
+                self._last = step = _Step(self._env, priced, self._last)
+                end_ns = yield from self._step(step, now_ns)
+                self._recorder.add_step(plan, step.program, step.times, now_ns, end_ns)
+                yield self._env.timeout(end_ns - self._env.now)
+                now_ns = end_ns + priced.gap_ns
 
-    def _step(self, step: _Step) -> _Process:
+    def _step(self, step: _Step, now_ns: int) -> _Process[int]:
         """Let the ops pass on the host in order: each busy, then for an op that blocks waiting and busy again."""
-        ns, times, idle = step.priced.ns, step.times, self._last_wait.doublings
-        for op in step.program.ops:
-            times.start_ns[op.event] = self._now_ns
-            pre_ns = step.priced.grown(op.pre, idle) if op.pre_grows else ns[op.pre]
-            if op.works:
-                self._launch(step, op.works, pre_ns)
-            self._now_ns += pre_ns
-            if op.wait:
-                yield from self._wait(step, op.wait)
+        priced, times, idle = step.priced, step.times, self._last_wait.doublings
+        ns, start_ns, end_ns = priced.ns, times.start_ns, times.end_ns
+        for event, pre, pre_grows, works, wait in step.program.ops:
+            start_ns[event] = now_ns
+            pre_ns = priced.grown(pre, idle) if pre_grows else ns[pre]
+            if works:
+                self._launch(step, works, now_ns, pre_ns)
+            now_ns += pre_ns
+            if wait:
+                now_ns = yield from self._wait(step, wait, now_ns)
                 idle = self._last_wait.doublings
-            times.end_ns[op.event] = self._now_ns
+            end_ns[event] = now_ns
         for event in step.program.last_works:
             if not times.done[event]:
                 yield self._told(step, event)
+        return now_ns
 
-    def _launch(self, step: _Step, works: Sequence[WorkEntry], busy_ns: int) -> None:
+    def _launch(self, step: _Step, works: Sequence[WorkEntry], now_ns: int, busy_ns: int) -> None:
         """Queue device work of an op that is busy for so long from now on."""
-        ns, now_ns, executors = step.priced.ns, self._now_ns, self._executors
+        ns, executors = step.priced.ns, self._executors
         for work in works:
             launch_ns = busy_ns + ns[work.offset]
             ready_ns = now_ns + launch_ns if launch_ns > 0 else now_ns
             executors[work.executor].queue.append((step, work, ready_ns))
 
-    def _wait(self, step: _Step, wait: WaitEntry) -> _Process:
-        """Wait for work and learn of its end, then be busy again; the clock catches up with the host."""
-        ns, times, start_ns = step.priced.ns, step.times, self._now_ns
-        done_ns = 0
+    def _wait(self, step: _Step, wait: WaitEntry, start_ns: int) -> _Process[int]:
+        """Wait for work and learn of its end, then be busy again; return the time after that."""
+        ns, times, done_ns = step.priced.ns, step.times, 0
         for event in wait.events:
             if not times.done[event]:
                 yield self._told(step, event)
             done_ns = max(done_ns, times.end_ns[event])
         for datum in wait.handed:
             done_ns = max(done_ns, step.handed_ns(datum))
-        self._now_ns = end_ns = max(start_ns, done_ns + ns[wait.wake])
-        yield self._env.timeout(end_ns - self._env.now)
+        end_ns, post_ns = max(start_ns, done_ns + ns[wait.wake]), ns[wait.post]
         times.wait_start_ns.append(start_ns)
         times.wait_end_ns.append(end_ns)
         self._last_wait.waited_ns = end_ns - start_ns
         if wait.works:
-            self._launch(step, wait.works, ns[wait.post])
-        self._now_ns += ns[wait.post]
+            self._launch(step, wait.works, end_ns, post_ns)
+        return end_ns + post_ns
 
     def _told(self, step: _Step, event: int) -> simpy.Event:
         """Hand over what was launched, and return what happens once the times of that work are known."""
@@ -170,25 +168,29 @@ class _Executor:
             self._launch.succeed()
             self._launch = None
 
-    def run(self) -> _Process:
+    def run(self) -> _Process[None]:
         """Take work for ever."""
-        last = LastWork()
+        queue, ran, last_start_ns, last_end_ns = self.queue, False, 0, 0
         while True:
-            while not self.queue:
+            while not queue:
                 self._launch = self._env.event()
                 yield self._launch
-            step, work, ready_ns = self.queue.popleft()
-            ns, grown, times, inputs_ns = step.priced.ns, step.priced.grown, step.times, last.end_ns
+            step, work, ready_ns = queue.popleft()
+            priced, times, inputs_ns = step.priced, step.times, last_end_ns
             for event in work.after:
                 if not times.done[event]:
                     yield step.when_done(event)
                 inputs_ns = max(inputs_ns, times.end_ns[event])
             for datum in work.handed:
                 inputs_ns = max(inputs_ns, step.handed_ns(datum))
-            queue_ns = grown(work.queue, last.doublings_behind()) if work.queue_grows else ns[work.queue]
-            start_ns = max(ready_ns, inputs_ns + queue_ns)
-            run_ns = grown(work.duration, last.doublings_at(start_ns)) if work.duration_grows else ns[work.duration]
-            last.start_ns, last.end_ns = start_ns, start_ns + run_ns
-            times.start_ns[work.event], times.end_ns[work.event], times.done[work.event] = start_ns, last.end_ns, True
+            behind_ns = priced.ns[work.queue]
+            if work.queue_grows:
+                behind_ns = priced.grown(work.queue, idle_doublings(last_end_ns - last_start_ns))
+            start_ns = max(ready_ns, inputs_ns + behind_ns)
+            run_ns = priced.ns[work.duration]
+            if work.duration_grows:
+                run_ns = priced.grown(work.duration, idle_doublings(start_ns - last_start_ns) if ran else 0.0)
+            ran, last_start_ns, last_end_ns = True, start_ns, start_ns + run_ns
+            times.start_ns[work.event], times.end_ns[work.event], times.done[work.event] = start_ns, last_end_ns, True
             if work.event in step.awaited:
                 step.awaited[work.event].succeed()

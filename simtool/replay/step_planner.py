@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from math import floor
 
+from simtool.errors import TraceError
 from simtool.replay.keyed_rng import uniform
 from simtool.replay.outcomes.outcomes import Outcomes
 from simtool.replay.scenario import Scenario
@@ -23,6 +24,9 @@ from simtool.step.ops import Op
 from simtool.step.placement import PREFILL_ORDER, launches_ahead
 from simtool.step.policies.policy import Aged, Decider, StepView
 from simtool.step.scheduler import ActiveRequest, Scheduler
+
+#: Steps that are planned at once where nothing depends on the clock.
+_MOST_AHEAD = 64
 
 
 @dataclass(slots=True)
@@ -114,13 +118,28 @@ class StepPlanner:
         arrival_ns = self.scheduler.next_arrival_ns
         return 0 if self.scheduler.running or arrival_ns is None else arrival_ns
 
-    def plan(self, now_ns: int) -> StepPlan:
-        """Return the next step: a prefill of everyone admitted now, or a decode of everyone running."""
-        admitted = self.scheduler.admit(now_ns)
-        return self._prefill(admitted) if admitted else self._decode()
+    def plan_ahead(self, now_ns: int) -> list[StepPlan]:
+        """Return the next steps, one at least, and give their tokens: as far as the clock has no say, and no farther.
 
-    def commit(self, plan: StepPlan) -> None:
-        """Give each sequence its tokens, and retire those that have them all."""
+        It has one while some request is still to arrive: who is admitted then depends on how long steps take.
+        """
+        plans = [self._plan(now_ns)]
+        while len(plans) < _MOST_AHEAD and not self.idle and self.scheduler.all_arrived(now_ns):
+            try:
+                plans.append(self._plan(now_ns))
+            except TraceError:  # an outcome is lacking: told when all before it is done
+                break
+        return plans
+
+    def _plan(self, now_ns: int) -> StepPlan:
+        """The next step: a prefill of everyone admitted now, or a decode of everyone running."""
+        admitted = self.scheduler.admit(now_ns)
+        plan = self._prefill(admitted) if admitted else self._decode()
+        self._give_tokens(plan)
+        return plan
+
+    def _give_tokens(self, plan: StepPlan) -> None:
+        """Each sequence gets its tokens, and those that have them all retire."""
         if plan.rows is None:
             for active in self._seats.active[-plan.batch :]:
                 active.output_tokens = 1

@@ -22,6 +22,8 @@ from simtool.step.temperatures import calibrated, check_temperatures
 MIN_MS = 1e-6
 #: Far above rounding: what is worse by this share is worse in any order of the sums.
 SLACK = 1e-9
+#: Drafts from which on the scan adds up a whole array at once: fewer are looked at one by one as quickly.
+_WORTH_ADDING_UP = 64
 
 
 #: What a predictor's terms (a quarter of an hour) and a gain (any, that is how never to prune is asked for) may be.
@@ -149,21 +151,61 @@ def scan_candidates(
     gain = 1.0 + max(min_gain, 0.0)
     tokens = float(batch)
     bar = tokens / (draft_ms + max(validate_ms, MIN_MS)) * gain
-    by_draft = paths.T.ravel()  # a stable sort keeps shorter prefixes, then lower sequences, first among equals
-    order = np.argsort(-by_draft, kind="stable")
-    chosen, seen, pending = [0] * batch, [0] * batch, [0.0] * batch  # pending: tokens that seen adds to chosen
     cheapest_ms = min(row_ms) * (1 - SLACK) if validate_ms > MIN_MS else 0.0
-    for i, path in zip((order % batch).tolist(), by_draft[order].tolist(), strict=True):
-        if path < bar * cheapest_ms:
+    owner, path = _in_order(paths)
+    first, chosen = 0, [0] * batch
+    if len(path) >= _WORTH_ADDING_UP:
+        start = (tokens, draft_ms, validate_ms)
+        first, tokens, validate_ms, bar = _taken_in_a_row(path, np.take(row_ms, owner), start, gain, cheapest_ms)
+        chosen = np.bincount(owner[:first], minlength=batch).tolist()
+    seen, pending = chosen.copy(), [0.0] * batch  # pending: tokens that seen adds to chosen
+    for i, likely in zip(owner[first:].tolist(), path[first:].tolist(), strict=True):
+        if likely < bar * cheapest_ms:
             break  # this draft and all after it bring less than their row costs: nothing they add raises the score
         seen[i] = k = seen[i] + 1  # survival never grows along a sequence, so its candidates come in order
-        pending[i] = gained = pending[i] + path
+        pending[i] = gained = pending[i] + likely
         new_validate_ms = validate_ms + row_ms[i] * (k - chosen[i])
         score = (tokens + gained) / (draft_ms + (new_validate_ms if new_validate_ms >= MIN_MS else MIN_MS))
         if score > bar:
             chosen[i], pending[i] = k, 0.0
             tokens, validate_ms, bar = tokens + gained, new_validate_ms, score * gain
     return chosen
+
+
+def _in_order(paths: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return whose each draft is and its survival, the likeliest draft first: [batch x N] each, of paths [batch, N].
+
+    Among equals shorter prefixes come first, and then earlier sequences.
+    """
+    batch, drafts = paths.shape
+    if batch == 1:
+        return np.zeros(drafts, np.int64), paths[0]
+    by_draft = paths.T.ravel()
+    order = np.argsort(-by_draft, kind="stable")
+    return order % batch, by_draft[order]
+
+
+def _taken_in_a_row(
+    path: NDArray[np.float64],
+    row_ms: NDArray[np.float64],
+    start: tuple[float, float, float],
+    gain: float,
+    cheapest_ms: float,
+) -> tuple[int, float, float, float]:
+    """Return how many drafts the scan takes before it leaves the first one out; tokens, validate ms and bar then.
+
+    Most of what is taken comes before that, and there every sum is of the draft before: all are made at once, in the
+    scan's own order. path, row_ms: survival of each draft and what its row takes. start: tokens, draft ms, validate ms.
+    """
+    tokens, draft_ms, validate_ms = start
+    sums = np.empty((2, len(path) + 1))
+    sums[:, 0], sums[0, 1:], sums[1, 1:] = (tokens, validate_ms), path, row_ms
+    all_tokens, all_ms = np.cumsum(sums, axis=1)
+    score = all_tokens / (draft_ms + np.maximum(all_ms, MIN_MS))
+    bar = score * gain
+    stays_out = ~(score[1:] > bar[:-1]) | (path < bar[:-1] * cheapest_ms)
+    first = int(stays_out.argmax()) if stays_out.any() else len(path)
+    return first, float(all_tokens[first]), float(all_ms[first]), float(bar[first])
 
 
 def decide(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from simtool.step.graph_buckets import GraphBuckets, pick_bucket
 
@@ -50,7 +49,7 @@ class DecodeShape:
     emitted: Sequence[int]
     graphs: GraphBuckets = field(default_factory=GraphBuckets)
 
-    @cached_property
+    @property
     def graph_bucket(self) -> int | None:
         """Rows of the graph that runs the target forward; None: it runs eagerly."""
         return pick_bucket(self.graphs.target, sum(self.prefix_lens) + len(self.prefix_lens))
@@ -71,7 +70,7 @@ class DecodeShape:
         batch, drafts, width = len(self.kv_lens), self.num_speculative_tokens, self.block_width
         candidates = batch * drafts
         rows = sum(self.prefix_lens) + batch
-        bucket = self.graph_bucket
+        bucket = pick_bucket(self.graphs.target, rows)
         past = bool(self.graphs.target) and bucket is None
         widest = max(self.prefix_lens, default=0) + 1
         longest = max([kv + p + 1 for kv, p in zip(self.kv_lens, self.prefix_lens, strict=True)], default=0)

@@ -123,6 +123,10 @@ class Scheduler:
         """Arrival of the first waiting request, or None."""
         return self._waiting[0].arrival_ns if self._waiting else None
 
+    def all_arrived(self, now_ns: int) -> bool:
+        """Whether nobody in the queue is still to come; requests were added in the order of their arrival."""
+        return not self._waiting or self._waiting[-1].arrival_ns <= now_ns
+
     def can_admit(self, now_ns: int) -> bool:
         """Whether the first waiting request has arrived and fits: then the next step is a prefill."""
         if not self._waiting or not self._free_slots or self._waiting[0].arrival_ns > now_ns:

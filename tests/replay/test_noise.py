@@ -7,12 +7,19 @@ import pytest
 from simtool.errors import ProfileError
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, WorkCost
+from simtool.replay.keyed_rng import uniform, uniforms
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from tests.replay.synthetic import constant_costs, profile_of, random_work, source_trace
 
 PROFILE = profile_of(constant_costs(pre=1_000, duration=5_000))
+
+
+def test_many_draws_are_those_of_each_key():
+    keys = [(seed, f"r{i}", i) for seed in range(3) for i in range(300)]
+    assert uniforms(keys).tolist() == [uniform(*key) for key in keys]
+    assert uniforms([]).tolist() == []
 
 
 def noisy_profile():

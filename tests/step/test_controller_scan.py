@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,3 +53,19 @@ def test_offers_what_the_plain_scan_offers(confidence, kv, predictor, draft_ms, 
     kv_lens = [kv + 7 * i for i in range(len(confidence))]
     found = prefix_lengths(confidence, kv_lens, predictor, draft_ms, min_gain)
     assert found == plainly(confidence, kv_lens, predictor, draft_ms, min_gain)
+
+
+@pytest.mark.parametrize("batch", [9, 32, 100])
+def test_a_batch_whose_sums_are_made_at_once(batch):
+    """Long contexts beside short ones, ties, and sequences of which nothing is taken, at several prices."""
+    rng, found = np.random.default_rng(batch), set()
+    for case in range(60):
+        confidence = rng.random((batch, 8)) ** rng.choice((0.1, 0.5, 2.0), (batch, 1))
+        confidence = np.round(confidence * 8) / 8 if case % 2 else confidence
+        kv_lens = rng.integers(1, 4000, batch).tolist()
+        predictor = LinearPredictor(5.0, float(rng.choice((0.0, 0.02, 0.5))), float(rng.choice((0.0, 1e-5, 1e-4))))
+        asked = (confidence.tolist(), kv_lens, predictor, float(rng.choice((0.0, 3.0))), float(rng.choice((0.0, 0.01))))
+        lengths = prefix_lengths(*asked)
+        assert lengths == plainly(*asked)
+        found.update(lengths)
+    assert found == set(range(9))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simtool.replay.compiled.controller import Bench, Rules, choose, make_bench
+from simtool.replay.compiled.controller import Bench, Rules, choose, fill_paths, make_bench
 from simtool.replay.compiled.kernel import kernel, part
 from simtool.replay.compiled.plan import FULL, PREFILL, PRUNED, Plan
 from simtool.replay.compiled.served import Anchors, Requests
@@ -175,8 +175,7 @@ def _decide(task: Task, state: State) -> None:
         else:
             row = np.int64(anchors.block[requests.place_at[request] + state.output[request] - 1])
         state.fresh[i] = True
-        for draft in range(terms.drafts):
-            bench.paths[seen, draft] = anchors.path[row, draft]
+        fill_paths(bench, seen, anchors.confidence, row)
         bench.kv_lens[seen] = requests.prompt[request] + state.output[request] - 1
         seen += 1
     if seen == 0:

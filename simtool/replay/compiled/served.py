@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from simtool.replay.keyed_rng import uniform
+from simtool.replay.keyed_rng import uniforms
 from simtool.replay.outcomes.outcomes import Outcomes
 from simtool.replay.prices.cost_sampler import BLOCK_TOKENS
 
@@ -33,12 +33,15 @@ class Requests(NamedTuple):
 
 
 class Anchors(NamedTuple):
-    """[places] each, as in `Outcomes`. path: [blocks, N]. stale_luck: what rounds a what-if loss; empty without one."""
+    """[places] each, as in `Outcomes`. confidence: [blocks, N], as decisions read it.
+
+    stale_luck: what rounds a what-if loss; empty without one.
+    """
 
     block: NDArray[np.int32]
     match_run: NDArray[np.int16]
     known: NDArray[np.bool_]
-    path: Floats
+    confidence: Floats
     stale_luck: Floats
 
 
@@ -65,26 +68,24 @@ class Served:
         """Return the draw of each block of anchors under a seed of the noise."""
         if seed not in self._luck:
             keys = zip(self.names, self.requests.prompt.tolist(), self.requests.total.tolist(), strict=True)
-            draws = [uniform(seed, name, block) for name, prompt, total in keys for block in blocks_of(prompt, total)]
-            self._luck[seed] = np.array(draws, np.float64)
+            blocks = ((seed, name, block) for name, prompt, total in keys for block in blocks_of(prompt, total))
+            self._luck[seed] = uniforms(blocks)
         return self._luck[seed]
 
     @cached_property
     def anchors(self) -> Anchors:
         """The anchors where nothing is lost to old confidence."""
         found = self.outcomes
-        return Anchors(found.block, found.match_run, found.known, found.blocks.path, np.zeros(0, np.float64))
+        return Anchors(found.block, found.match_run, found.known, found.blocks.calibrated, np.zeros(0, np.float64))
 
     @cached_property
     def losing(self) -> Anchors:
         """The anchors with what rounds a what-if loss at each."""
         keys = zip(self.names, self.requests.prompt.tolist(), self.requests.total.tolist(), strict=True)
-        luck = [
-            uniform("stale loss", name, anchor)
-            for name, prompt, total in keys
-            for anchor in range(prompt, prompt + total - 1)
-        ]
-        return self.anchors._replace(stale_luck=np.array(luck, np.float64))
+        anchors = (
+            ("stale loss", name, anchor) for name, prompt, total in keys for anchor in range(prompt, prompt + total - 1)
+        )
+        return self.anchors._replace(stale_luck=uniforms(anchors))
 
 
 def serve(outcomes: Outcomes) -> Served:

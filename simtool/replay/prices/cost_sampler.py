@@ -1,6 +1,6 @@
 """Costs in whole ns: the profile's expectation, and when asked the noise that its fits left over.
 
-All prices of a step are reckoned at once. What grows with what ran just before is finished when the work begins.
+All prices of some steps are reckoned at once. What grows with what ran just before is finished when the work begins.
 
 Noise is a block bootstrap with common random numbers. The draw is keyed by the seed and by the work itself (request
 and anchor), not by when or in which placement it runs, so that placements differ in their order and not in what
@@ -20,11 +20,10 @@ from simtool.replay.keyed_rng import uniform
 from simtool.replay.prices.price_list import PriceList
 from simtool.replay.prices.step_program import GAP, compile_step
 from simtool.replay.scenario import NoiseMode
-from simtool.step.ops import Op
+from simtool.replay.step_planner import StepPlan
 
 #: Anchors that share one draw of noise: their residuals are consecutive ones of the recording.
 BLOCK_TOKENS = 32
-_REMEMBERED = 4096  # steps whose sizes are kept before only their extremes are
 
 
 class PricedStep:
@@ -32,11 +31,9 @@ class PricedStep:
 
     __slots__ = ("_intercept", "_noise", "_slope", "_sums", "ns", "program")
 
-    def __init__(self, stock: _Stock, sums: NDArray[np.float64], noise: NDArray[np.int64] | None) -> None:
-        self.program = stock.program
-        self.ns = stock.prices.rounded(sums, noise)
-        self._intercept, self._slope, self._sums = stock.intercept, stock.idle_slope, sums.tolist()
-        self._noise = stock.no_noise if noise is None else noise.tolist()
+    def __init__(self, stock: _Stock, ns: list[int], sums: list[float], noise: list[int]) -> None:
+        self.program, self.ns = stock.program, ns
+        self._intercept, self._slope, self._sums, self._noise = stock.intercept, stock.idle_slope, sums, noise
 
     @property
     def gap_ns(self) -> int:
@@ -45,7 +42,7 @@ class PricedStep:
 
     def grown(self, place: int, idle: float) -> int:
         """Return a price that grows with what ran just before; idle: that feature's value."""
-        line: float = self._intercept[place] + (self._sums[place] + self._slope[place] * idle)
+        line = self._intercept[place] + (self._sums[place] + self._slope[place] * idle)
         ns = round(line + self._noise[place])
         return ns if ns > 0 else 0
 
@@ -59,66 +56,56 @@ class CostSampler:
         self._noisy, self._seed = noise == "residual", seed
         self._stocks: dict[tuple[str, bool, bool, bool], _Stock] = {}
 
-    def price(
-        self,
-        kind: str,
-        ops: Sequence[Op],
-        sizes: Sequence[float],
-        key: tuple[str, int],
-        *,
-        pruned: bool,
-        warm: bool = False,
-        ahead: bool = False,
-    ) -> PricedStep:
-        """Return the prices of a step of one kind; raises ProfileError when the profile lacks one of its ops.
+    def price(self, plans: Sequence[StepPlan]) -> list[PricedStep]:
+        """Return the prices of each step; raises ProfileError when the profile lacks an op of one.
 
-        sizes: in the order of the kind's features. key: names the step's work alike under every placement. warm: the
-        step before launched ahead for it; ahead: it does so for the next.
+        Steps of one kind are priced together.
         """
-        stock = self._stocks.get((kind, pruned, warm, ahead))
-        if stock is None:
-            handed: frozenset[str] = self._handed_on if warm else frozenset()
-            program = compile_step(kind, ops, self.profile, pruned=pruned, handed=handed)
-            stock = self._stocks[kind, pruned, warm, ahead] = _Stock(PriceList(program, self.profile.name))
-        return PricedStep(stock, stock.sums(sizes), self._noise(stock, key))
+        stocks = [self._stock(plan) for plan in plans]
+        priced: dict[int, PricedStep] = {}
+        for stock in dict.fromkeys(stocks):
+            places = [i for i, each in enumerate(stocks) if each is stock]
+            some = [plans[i] for i in places]
+            noise = self._noise(stock, some) if self._noisy else None
+            priced.update(zip(places, stock.price(some, noise), strict=True))
+        return [priced[i] for i in range(len(plans))]
 
     @property
     def extrapolated(self) -> tuple[Beyond, ...]:
         """What was priced outside the calibrated sizes, each at the size farthest out."""
         return farthest(beyond for stock in self._stocks.values() for beyond in stock.beyond())
 
-    def _noise(self, stock: _Stock, key: tuple[str, int]) -> NDArray[np.int64] | None:
-        if not self._noisy:
-            return None
-        request_id, anchor = key
-        block, place = divmod(anchor, BLOCK_TOKENS)
-        return stock.prices.noise(uniform(self._seed, request_id, block), place)
+    def _stock(self, plan: StepPlan) -> _Stock:
+        kind = (plan.kind, plan.pruned, plan.warm, plan.ahead)
+        if kind not in self._stocks:
+            handed: frozenset[str] = self._handed_on if plan.warm else frozenset()
+            program = compile_step(plan.kind, plan.ops, self.profile, pruned=plan.pruned, handed=handed)
+            self._stocks[kind] = _Stock(PriceList(program, self.profile.name))
+        return self._stocks[kind]
+
+    def _noise(self, stock: _Stock, plans: Sequence[StepPlan]) -> NDArray[np.int64]:
+        blocks = [divmod(anchor, BLOCK_TOKENS) for _, anchor in (plan.key for plan in plans)]
+        luck = [uniform(self._seed, plan.key[0], block) for plan, (block, _) in zip(plans, blocks, strict=True)]
+        return stock.prices.noise(np.array(luck, np.float64), np.array([place for _, place in blocks], np.int64))
 
 
 class _Stock:
-    """A price list at hand: as lists what is looked up one by one, and the sizes that were priced so far."""
+    """A price list at hand: as lists what is looked up one by one, and the extremes of the sizes priced so far."""
 
     def __init__(self, prices: PriceList) -> None:
         self.prices, self.program = prices, prices.program
         self.intercept: list[float] = prices.intercept.tolist()
         self.idle_slope: list[float] = prices.idle_slope.tolist()
-        self.no_noise = [0] * len(self.intercept)
+        self._no_noise = [0] * len(self.intercept)
         self._extremes = np.full(len(prices.features), np.inf), np.full(len(prices.features), -np.inf)
-        self._priced: list[Sequence[float]] = []
 
-    def sums(self, sizes: Sequence[float]) -> NDArray[np.float64]:
-        self._priced.append(sizes)
-        if len(self._priced) == _REMEMBERED:
-            self._forget()
-        return self.prices.sums(np.array(sizes, np.float64))
+    def price(self, plans: Sequence[StepPlan], noise: NDArray[np.int64] | None) -> Iterator[PricedStep]:
+        sizes, (low, high) = np.array([plan.sizes for plan in plans], np.float64), self._extremes
+        self._extremes = np.minimum(low, sizes.min(axis=0)), np.maximum(high, sizes.max(axis=0))
+        sums = self.prices.sums(sizes)
+        drawn = [self._no_noise] * len(plans) if noise is None else noise.tolist()
+        for ns, own_sums, own_noise in zip(self.prices.rounded(sums, noise), sums.tolist(), drawn, strict=True):
+            yield PricedStep(self, ns, own_sums, own_noise)
 
     def beyond(self) -> Iterator[Beyond]:
-        self._forget()
         return self.prices.outside(*self._extremes)
-
-    def _forget(self) -> None:
-        """Keep only the smallest and the largest of the sizes."""
-        if self._priced:
-            sizes, (low, high) = np.array(self._priced, np.float64), self._extremes
-            self._extremes = np.minimum(low, sizes.min(axis=0)), np.maximum(high, sizes.max(axis=0))
-            self._priced.clear()

@@ -1,4 +1,4 @@
-"""All prices of one kind of step as arrays, so that a step is priced in a few vector operations.
+"""All prices of one kind of step as arrays, so that steps are priced in a few vector operations.
 
 The arrays add a cost's terms one after the other, in the cost's own order, so that the sum is the same to the last bit
 as `Cost.predict`; the term that grows with what ran just before comes last.
@@ -48,28 +48,34 @@ class PriceList:
         self.residual_start = np.cumsum(self.residual_count) - self.residual_count
 
     def sums(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return slope x size summed over the terms that do not depend on the past: [prices]. sizes: [sizes]."""
-        terms = np.take(sizes, self.sizes)
+        """Return slope x size summed over the terms that do not depend on the past: [steps, prices].
+
+        sizes: [steps, sizes].
+        """
+        terms = sizes.take(self.sizes, axis=1)
         terms *= self.slopes
-        total: NDArray[np.float64] = np.add.reduce(terms, axis=0)  # row after row, so in the cost's own order
+        total: NDArray[np.float64] = np.add.reduce(terms, axis=1)  # term after term, so in the cost's own order
         return total
 
-    def noise(self, luck: float, place: int) -> NDArray[np.int64]:
-        """Return what a draw in [0, 1) adds to each price, `place` observations further on: [prices]."""
-        count = np.maximum(self.residual_count, 1)
-        picked = self.residual_start + ((luck * self.residual_count).astype(np.int64) + place) % count
+    def noise(self, luck: NDArray[np.float64], place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what each step's draw in [0, 1) adds to each price, `place` observations further on: [steps, prices].
+
+        luck, place: [steps].
+        """
         there = self.residual_count > 0
-        residuals = np.zeros(len(count), np.int64)
-        residuals[there] = self.residuals[picked[there]]
+        count, start = self.residual_count[there], self.residual_start[there]
+        picked = start + ((luck[:, None] * count).astype(np.int64) + place[:, None]) % count
+        residuals = np.zeros((len(luck), len(there)), np.int64)
+        residuals[:, there] = self.residuals[picked]
         return residuals
 
-    def rounded(self, sums: NDArray[np.float64], noise: NDArray[np.int64] | None) -> list[int]:
-        """Return the prices in whole ns, those that grow with the past as after none."""
+    def rounded(self, sums: NDArray[np.float64], noise: NDArray[np.int64] | None) -> list[list[int]]:
+        """Return the prices in whole ns, those that grow with the past as after none: [steps][prices]."""
         exact = self.intercept + sums
         if noise is not None:
             exact += noise
         np.maximum(np.rint(exact, out=exact), self.floor, out=exact)
-        whole: list[int] = exact.astype(np.int64).tolist()
+        whole: list[list[int]] = exact.astype(np.int64).tolist()
         return whole
 
     def outside(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Iterator[Beyond]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from simtool.errors import ProfileError
 from simtool.profile.cost import FREE, Cost
@@ -47,8 +48,7 @@ class EventSlot:
     waits: bool = False
 
 
-@dataclass(frozen=True)
-class WorkEntry:
+class WorkEntry(NamedTuple):
     """Device work. event: its place among the step's events. offset, queue, duration: places among its prices.
 
     after: events of work on other executors whose results it reads; its own executor runs in order anyway.
@@ -66,8 +66,7 @@ class WorkEntry:
     handed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class WaitEntry:
+class WaitEntry(NamedTuple):
     """How an op waits. events: of the work that it waits for. wake, post: places among the step's prices.
 
     works: what it launches after that, while it is busy for `post`. handed: data that it waits for too, which the step
@@ -81,8 +80,7 @@ class WaitEntry:
     handed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class OpEntry:
+class OpEntry(NamedTuple):
     """One host op. event: its place among the step's events. pre: the place among its prices of the time before it
     waits, or all of its time.
     """

@@ -137,7 +137,7 @@ class _DummySteps:
     """Plans one decode step of each size, twice, and none that serves anybody: the first warms up."""
 
     def __init__(self, sizes: list[_Size], placement: Placement, block: Block, kv_len: int) -> None:
-        self._left = [size for size in reversed(sizes) for _ in range(2)]
+        self._left = [size for size in sizes for _ in range(2)]
         self._block, self._kv_len = block, kv_len
         self._ops = {pruned: tuple(placement.ops(pruned=pruned, ahead=False)) for pruned in (False, True)}
 
@@ -148,8 +148,11 @@ class _DummySteps:
     def sleep_until_ns(self) -> int:
         return 0
 
-    def plan(self, now_ns: int) -> StepPlan:
-        size = self._left.pop()
+    def plan_ahead(self, now_ns: int) -> list[StepPlan]:
+        sizes, self._left = self._left, []
+        return list(map(self._plan, sizes))
+
+    def _plan(self, size: _Size) -> StepPlan:
         each, more = divmod(size.offered, size.batch)
         prefixes = [each + (i < more) for i in range(size.batch)]
         pruned = min(prefixes) < self._block.drafts
@@ -173,9 +176,6 @@ class _DummySteps:
             pruned=pruned,
             graph_bucket=shape.graph_bucket,
         )
-
-    def commit(self, plan: StepPlan) -> None:
-        pass
 
 
 class _Durations:
