@@ -7,7 +7,7 @@ together do so in a refit as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,29 +22,30 @@ class Resample:
     """How often each step was drawn. starts_ns: of the steps, ascending; counts: [steps]."""
 
     starts_ns: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int32]
 
-    def times_drawn(self, starts_ns: Iterable[int]) -> NDArray[np.int64]:
+    def times_drawn(self, starts_ns: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return how often the steps that started then were drawn, one each."""
-        return self.counts[np.searchsorted(self.starts_ns, np.fromiter(starts_ns, dtype=np.int64))]
+        return self.counts[np.searchsorted(self.starts_ns, starts_ns)]
 
 
-def resamples(runs_ns: Sequence[Sequence[int]], count: int, seed: int = 0) -> list[Resample]:
-    """Draw `count` resamples of recorded runs; runs_ns: when each run's steps started.
+def resamples(runs_ns: Sequence[NDArray[np.int64]], count: int, seed: int = 0) -> list[Resample]:
+    """Draw `count` resamples of recorded runs; runs_ns: when each run's steps started, [steps] each.
 
     Runs that took turns on one clock are resampled together: a block is 16 steps of each.
     """
-    starts_ns = np.unique(np.concatenate([np.asarray(run, np.int64) for run in runs_ns]))
+    starts_ns = np.unique(np.concatenate(runs_ns))
     steps = len(starts_ns)
     length = max(1, min(_BLOCK * _at_once(runs_ns), steps // _FEWEST_BLOCKS))
     rng = np.random.default_rng(seed)
     firsts = rng.integers(0, steps, size=(count, -(-steps // length)))
-    drawn = [(first[:, None] + np.arange(length)).ravel()[:steps] % steps for first in firsts]
-    return [Resample(starts_ns, np.bincount(each, minlength=steps)) for each in drawn]
+    drawn = ((first[:, None] + np.arange(length)).ravel()[:steps] % steps for first in firsts)
+    return [Resample(starts_ns, np.bincount(each, minlength=steps).astype(np.int32)) for each in drawn]
 
 
-def _at_once(runs_ns: Sequence[Sequence[int]]) -> int:
+def _at_once(runs_ns: Sequence[NDArray[np.int64]]) -> int:
     """How many runs were under way at a time: 1 for runs one after another, all of them for runs in turns."""
-    spans = sum(max(run) - min(run) for run in runs_ns)
-    whole = max(map(max, runs_ns)) - min(map(min, runs_ns))
+    first, last = ([int(of(run)) for run in runs_ns] for of in (np.min, np.max))
+    spans = sum(last) - sum(first)
+    whole = max(last) - min(first)
     return max(1, round(spans / whole)) if whole else 1

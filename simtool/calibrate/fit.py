@@ -5,28 +5,24 @@ ops that no single placement runs, and sizes that no single one reaches.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import polars as pl
 
-from simtool.calibrate.bootstrap import Resample, resamples
-from simtool.calibrate.idle_effects import shared_slope, told_apart, without
-from simtool.calibrate.launch_bound import launch_bound_warnings
-from simtool.calibrate.observations import Observations, Table
+from simtool.calibrate.bootstrap import resamples
+from simtool.calibrate.fitter import ENOUGH, Fitter, SharedQueue
+from simtool.calibrate.launch_bound import LaunchBound
+from simtool.calibrate.observations import Observations, Observer
 from simtool.calibrate.predictor import fit_predictor
-from simtool.calibrate.regression import Observation, fit_cost
-from simtool.calibrate.step_events import known_events, read_steps
+from simtool.calibrate.step_events import known_events, step_stretches
+from simtool.calibrate.step_sizes import read_step_sizes
 from simtool.errors import ProfileError
 from simtool.profile.absorbed import with_absorbed
-from simtool.profile.cost import FREE, Cost
 from simtool.profile.models import pooled_models
-from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
+from simtool.profile.profile import Profile, Provenance
 from simtool.step.graph_buckets import GraphBuckets
-from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE
-from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, priced_op
+from simtool.step.ops import Lane
 from simtool.trace.manifest import PRICED_ORIGINS
 from simtool.trace.trace import Trace
 from simtool.version import __version__
@@ -35,11 +31,9 @@ from simtool.version import __version__
 #: a stream of its own.
 _ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
 _STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
-#: Observations below which a constant is taken from a wider group, and a line is called scarce.
-_ENOUGH = 30
 #: Refits that tell how uncertain a fit is, where that is wanted: enough for the spread of a figure.
 REFITS = 20
-_WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
+_CHUNK_BYTES = 1 << 20
 
 
 def calibrate(
@@ -63,19 +57,17 @@ def calibrate(
     _refuse_replays(traces)
     models, doubts = pooled_models([(t.path.name, t.manifest.models) for t in traces], allow_other=other_models)
     executors = _executors(traces[0])
-    seen = Observations()
-    runs = [read_steps(trace) for trace in traces]
-    for trace, steps in zip(traces, runs, strict=True):
-        seen.add_run(steps, trace.table("requests")["arrival_ns"], executors)
-    fitter = Fitter(resamples([[step.start_ns for step in steps] for steps in runs], refits))
+    seen, bound = _observe(traces, executors)
+    fitter = Fitter(resamples(seen.runs_ns, refits))
     predictor = fit_predictor(list(traces))
+    queued = SharedQueue.of(seen.queue)
     fitted = Profile(
         name=name or traces[0].path.name,
         device=device,
         device_name=device_name,
         executors=executors,
-        prefill=fitter.steps(seen, "prefill"),
-        decode=fitter.steps(seen, "decode"),
+        prefill=fitter.steps(seen, queued, "prefill"),
+        decode=fitter.steps(seen, queued, "decode"),
         loop_gap=fitter.cost(seen.loop_gap),
         predictor=predictor,
         provenance=Provenance(
@@ -86,7 +78,7 @@ def calibrate(
             warnings=(
                 *doubts,
                 *_warnings(traces, seen, has_predictor=predictor is not None),
-                *launch_bound_warnings(runs, executors),
+                *bound.warnings(),
             ),
         ),
         graphs=_graphs(traces),
@@ -95,62 +87,17 @@ def calibrate(
     return with_absorbed(fitted) if all(trace.manifest.origin == "imported" for trace in traces) else fitted
 
 
-@dataclass(frozen=True)
-class Fitter:
-    """Fits costs to observations, and again to each resample."""
-
-    resamples: Sequence[Resample]
-
-    def cost(self, observations: Sequence[Observation], features: Sequence[str] = ()) -> Cost:
-        """Return the cost; free when nothing was observed."""
-        return fit_cost(observations, features, self.resamples) if observations else FREE
-
-    def steps(self, seen: Observations, kind: str) -> StepCosts:
-        """Return the costs of prefill or decode steps."""
-        host = {op: self._host(seen, kind, priced_op(op)) for seen_kind, op in seen.pre if seen_kind == kind}
-        slope = shared_slope(seen.queue.values(), DEVICE_IDLE)
-        queue: Table = defaultdict(list)
-        queue.update({key: [without(o, DEVICE_IDLE, slope) for o in values] for key, values in seen.queue.items()})
-        device = {
-            work: WorkCost(
-                self._duration(_WORKS[work], values),
-                self._constant(queue, (kind, work), (kind,)).growing(DEVICE_IDLE, slope),
-            )
-            for (seen_kind, work), values in seen.duration.items()
-            if seen_kind == kind
-        }
-        return StepCosts(host, device)
-
-    def _after(self, observations: Sequence[Observation], features: Sequence[str], past: str) -> Cost:
-        """The cost, with what ran before among its features where the recordings tell what that does."""
-        return self.cost(observations, (*features, past) if told_apart(observations, features, past) else features)
-
-    def _duration(self, work: DeviceWork, observations: Sequence[Observation]) -> Cost:
-        """Uploads and copies are slow after long work of another kind; kernels are too long for it to show."""
-        if work.lane is Lane.COMPUTE:
-            return self.cost(observations, work.features)
-        return self._after(observations, work.features, DEVICE_IDLE)
-
-    def _host(self, seen: Observations, kind: str, op: Op) -> HostCost:
-        key = (kind, op.priced_as)
-        launches = {work.name: self._constant(seen.launch, (*key, work.name), key, (kind,)) for work in op.works}
-        pre = self._after(seen.pre[key], op.features, HOST_IDLE)
-        if not op.blocks:
-            return HostCost(pre, launches=launches)
-        post = self.cost(seen.post[key], op.features)
-        return HostCost(pre, post, self._constant(seen.wake, key, (kind,)), launches)
-
-    def _constant(self, table: Table, *keys: tuple[str, ...]) -> Cost:
-        """The cost under the first key prefix with observations enough, else the last with any; free when none.
-
-        A device is rarely idle when some work is launched: what one stray observation says must not outvote the others.
-        """
-        found: list[Observation] = []
-        for prefix in keys:
-            found = [o for key, values in table.items() if key[: len(prefix)] == prefix for o in values]
-            if len(found) >= _ENOUGH:
-                break
-        return self.cost(found)
+def _observe(traces: Sequence[Trace], executors: Mapping[str, str]) -> tuple[Observations, LaunchBound]:
+    """Read the traces, some thousand steps at a time."""
+    observer, bound = Observer(executors), LaunchBound(executors)
+    for trace in traces:
+        sizes = read_step_sizes(trace)
+        run = observer.run(sizes)
+        for steps in step_stretches(trace, sizes):
+            run.add(steps)
+            bound.add(steps)
+        run.close(trace.columns("requests", "arrival_ns")["arrival_ns"].to_numpy())
+    return observer.observations(), bound
 
 
 def content_hash(trace: Trace) -> str:
@@ -158,7 +105,9 @@ def content_hash(trace: Trace) -> str:
     digest = hashlib.sha256()
     for path in sorted(path for path in trace.path.rglob("*") if path.is_file()):
         digest.update(f"{path.relative_to(trace.path).as_posix()}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
     return digest.hexdigest()
 
 
@@ -216,6 +165,8 @@ def _describe(trace: Trace) -> dict[str, object]:
 
 def _left_out(trace: Trace) -> Iterator[str]:
     """What of an import has no name of the catalogue, as a share of the device's time in its steps."""
+    if trace.manifest.origin != "imported":
+        return
     events = trace.table("events")
     others = events.join(known_events(trace), on=events.columns, how="anti", nulls_equal=True)
     if others.is_empty():
@@ -242,7 +193,7 @@ def _warnings(traces: Sequence[Trace], seen: Observations, *, has_predictor: boo
     if not any(kind == "prefill" for kind, _ in seen.pre):
         yield "no prefill step: a replay needs one; add a whole recording"
     scarce = [
-        f"{op} ({len(values)})" for (kind, op), values in seen.pre.items() if kind == "decode" and len(values) < _ENOUGH
+        f"{op} ({len(values)})" for (kind, op), values in seen.pre.items() if kind == "decode" and len(values) < ENOUGH
     ]
     if scarce:
         yield f"fewer than 30 observations of {', '.join(scarce)}; record longer"

@@ -8,7 +8,7 @@ with already. That cannot be taken apart afterwards, so it is said.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from simtool.calibrate.step_events import OpRecord, StepRecord, WorkRecord
 from simtool.step.ops import Lane
@@ -18,27 +18,37 @@ _HOSTS_SHARE = 0.5  # of the host's busy time: a shorter span is one short kerne
 _MOST = 0.5  # of a work's spans
 
 
-def launch_bound_warnings(runs: Sequence[Iterable[StepRecord]], executors: Mapping[str, str]) -> Iterator[str]:
-    """Yield a sentence for each work most of whose spans ended with their launching.
+class LaunchBound:
+    """Counts the spans of each work, and those that ended with their launching.
 
     None where one executor serves all lanes (the cpu device): there a launch is a message, and its kernels are not
     launched one by one.
     """
-    if executors[Lane.COMPUTE.value] == executors[Lane.PREPARE.value]:
-        return
-    spans: Counter[str] = Counter()
-    bound: Counter[str] = Counter()
-    for record in (op for steps in runs for step in steps for op in step.ops):
-        for place, work in enumerate(record.works):
-            if work.lane == Lane.COMPUTE.value:
-                spans[work.name] += 1
-                bound[work.name] += is_launch_bound(record, work, late=place >= len(record.early_works))
-    for name, count in spans.items():
-        if bound[name] > _MOST * count:
-            yield (
-                f"{bound[name] / count:.0%} of the spans of {name} ended when the host had launched the last kernel: "
-                "their length is the host's launching, priced in its op too, not work; capture graphs (--graph-rows)"
-            )
+
+    def __init__(self, executors: Mapping[str, str]) -> None:
+        self._one_by_one = executors[Lane.COMPUTE.value] != executors[Lane.PREPARE.value]
+        self._spans: Counter[str] = Counter()
+        self._bound: Counter[str] = Counter()
+
+    def add(self, steps: Iterable[StepRecord]) -> None:
+        """Look at some steps more."""
+        if not self._one_by_one:
+            return
+        for record in (op for step in steps for op in step.ops):
+            for place, work in enumerate(record.works):
+                if work.lane == Lane.COMPUTE.value:
+                    self._spans[work.name] += 1
+                    self._bound[work.name] += is_launch_bound(record, work, late=place >= len(record.early_works))
+
+    def warnings(self) -> Iterator[str]:
+        """Yield a sentence for each work most of whose spans ended with their launching."""
+        for name, count in self._spans.items():
+            if self._bound[name] > _MOST * count:
+                yield (
+                    f"{self._bound[name] / count:.0%} of the spans of {name} ended when the host had launched the last "
+                    "kernel: their length is the host's launching, priced in its op too, not work; capture graphs "
+                    "(--graph-rows)"
+                )
 
 
 def is_launch_bound(record: OpRecord, work: WorkRecord, *, late: bool = False) -> bool:

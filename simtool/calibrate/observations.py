@@ -6,132 +6,163 @@ behind earlier work only when it was not, a wake-up only when the host really wa
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
-from simtool.calibrate.regression import Observation
+from simtool.calibrate.observed import Growing, Growth, Ints, Observed, Sizes
+from simtool.calibrate.queued import Queued
 from simtool.calibrate.step_events import OpRecord, StepRecord, WorkRecord
-from simtool.step.idle_effects import LastWait, LastWork
+from simtool.calibrate.step_sizes import StepSizes
+from simtool.step.cost_features import FEATURES
+from simtool.step.idle_effects import DEVICE_IDLE, HOST_IDLE, LastWait, LastWork
 
-#: Observations by the kind of step and the names of op and device work.
-Table = defaultdict[tuple[str, ...], list[Observation]]
-_LATE_LAUNCH = 0.95
+#: Observations by the kind of step and the names of op and device work, in the order in which the first was made.
+Table = Mapping[tuple[str, ...], Observed]
 
 
 @dataclass(frozen=True)
-class Start:
-    """When one piece of device work started, and what it may have waited for. Times in ns.
+class Observations:
+    """Keys: pre, post, wake (kind, op); duration, queue (kind, work); launch (kind, op, work).
 
-    op_start_ns, pre_end_ns: when the op became busy with what led to the launch, and when that ended; of work launched
-    after a wait, both after the wait. busy_until_ns: when its executor, and the work whose data it needs, were done.
-    past: of its executor.
+    runs_ns: when the steps of each run started that something was observed in.
     """
 
-    key: tuple[str, str, str]
-    op_start_ns: int
-    pre_end_ns: int
-    busy_until_ns: int
-    start_ns: int
-    end_ns: int
-    past: LastWork
-    step: StepRecord
+    pre: Table
+    post: Table
+    wake: Table
+    duration: Table
+    launch: Table
+    queue: Table
+    loop_gap: Observed
+    runs_ns: Sequence[Ints]
 
-    def launched(self) -> Observation:
-        """Return how long after the op's busy time it started."""
-        return Observation(self.start_ns - self.pre_end_ns, self.step.features, self.step.start_ns)
 
-    def queued(self) -> Observation:
-        """Return how long after the work before it started."""
-        return Observation(self.start_ns - self.busy_until_ns, self.past.behind(), self.step.start_ns)
+def _growth() -> Growth:
+    return defaultdict(Growing)
 
-    def lasted(self) -> Observation:
-        """Return how long it took."""
-        features = {**self.step.features, **self.past.at(self.start_ns)}
-        return Observation(self.end_ns - self.start_ns, features, self.step.start_ns)
+
+class Observer:
+    """Makes observations of recorded runs, step by step. executors: lane -> what runs it in order."""
+
+    def __init__(self, executors: Mapping[str, str]) -> None:
+        self._seen, self._executors = _Seen(), executors
+        self._sizes: list[StepSizes] = []
+        self._runs_ns: list[Ints] = []
+
+    def run(self, sizes: StepSizes) -> RunObserver:
+        """Begin another run; its steps are added in order, then it is closed."""
+        first = sum(each.steps.height for each in self._sizes)
+        self._sizes.append(sizes)
+        return RunObserver(self._seen, self._executors, sizes, first)
+
+    def observations(self) -> Observations:
+        """Return what there is of all runs that were closed."""
+        seen = self._seen
+        starts = [each.steps["start_ns"].to_numpy() for each in self._sizes]
+        columns = zip(FEATURES, *(each.sizes for each in self._sizes), strict=True)
+        sizes = Sizes(np.concatenate(starts), {name: np.concatenate(parts) for name, *parts in columns})
+
+        def told(table: Growth, past: str | None = None) -> Table:
+            return {key: growing.observed(sizes, past) for key, growing in table.items()}
+
+        return Observations(
+            pre=told(seen.pre, HOST_IDLE),
+            post=told(seen.post),
+            wake=told(seen.wake),
+            duration=told(seen.duration, DEVICE_IDLE),
+            launch=told(seen.launch),
+            queue=told(seen.queue, DEVICE_IDLE),
+            loop_gap=seen.loop_gap.observed(sizes),
+            runs_ns=seen.runs_ns,
+        )
 
 
 @dataclass
-class Observations:
-    """Keys: pre, post, wake (kind, op); duration, queue (kind, work); launch (kind, op, work)."""
+class _Seen:
+    """Observations on their way, as in `Observations`."""
 
-    pre: Table = field(default_factory=lambda: defaultdict(list))
-    post: Table = field(default_factory=lambda: defaultdict(list))
-    wake: Table = field(default_factory=lambda: defaultdict(list))
-    duration: Table = field(default_factory=lambda: defaultdict(list))
-    launch: Table = field(default_factory=lambda: defaultdict(list))
-    queue: Table = field(default_factory=lambda: defaultdict(list))
-    loop_gap: list[Observation] = field(default_factory=list)
+    pre: Growth = field(default_factory=_growth)
+    post: Growth = field(default_factory=_growth)
+    wake: Growth = field(default_factory=_growth)
+    duration: Growth = field(default_factory=_growth)
+    launch: Growth = field(default_factory=_growth)
+    queue: Growth = field(default_factory=_growth)
+    loop_gap: Growing = field(default_factory=Growing)
+    runs_ns: list[Ints] = field(default_factory=list)
 
-    def add_run(self, steps: list[StepRecord], arrivals_ns: Iterable[int], executors: Mapping[str, str]) -> None:
-        """Add one recorded run, in time order. A gap in which a request arrived may be sleep, and is left out."""
-        past = LastWait()
+
+class RunObserver:
+    """One recorded run. first: how many steps the runs before it have."""
+
+    def __init__(self, seen: _Seen, executors: Mapping[str, str], sizes: StepSizes, first: int) -> None:
+        self._seen, self._executors, self._sizes, self._first = seen, executors, sizes, first
+        self._waited = LastWait()
+        self._worked: dict[str, LastWork] = defaultdict(LastWork)
+        self._queued = Queued()
+        self._places = array("q")
+
+    def add(self, steps: Sequence[StepRecord]) -> None:
+        """Add the next steps."""
         for step in steps:
+            self._places.append(step.place)
+            place = self._first + step.place
             giver: dict[str, WorkRecord] = {}
-            for op in step.ops:
-                self._add_host(step, op, past, op.early_works[-1:] or op.inputs(giver))
-                op.gives_to(giver)
-        self._add_starts(_starts(steps, executors))
-        arrivals = np.sort(np.fromiter(arrivals_ns, dtype=np.int64))
-        for before, after in pairwise(steps):
-            first, last = np.searchsorted(arrivals, (before.end_ns, after.start_ns))
-            if first == last and after.step == before.step + 1:
-                self.loop_gap.append(Observation(after.start_ns - before.end_ns, {}, before.start_ns))
+            for record in step.ops:
+                inputs = record.inputs(giver)
+                self._add_host(step.kind, place, record, record.early_works[-1:] or inputs)
+                self._add_works(step.kind, place, record, inputs)
+                record.gives_to(giver)
 
-    def _add_host(self, step: StepRecord, record: OpRecord, past: LastWait, awaited: Sequence[WorkRecord]) -> None:
+    def close(self, arrivals_ns: Ints) -> None:
+        """End the run. A gap between steps in which a request arrived may be sleep, and is left out."""
+        self._queued.tell(self._seen.launch, self._seen.queue)
+        places = np.frombuffer(self._places, np.int64)
+        columns = ("step", "start_ns", "end_ns")
+        number, start_ns, end_ns = (self._sizes.steps[name].to_numpy()[places] for name in columns)
+        self._seen.runs_ns.append(start_ns)
+        arrivals = np.sort(arrivals_ns)
+        none_came = np.searchsorted(arrivals, end_ns[:-1]) == np.searchsorted(arrivals, start_ns[1:])
+        kept = np.flatnonzero(none_came & (np.diff(number) == 1))
+        self._seen.loop_gap.add_all(start_ns[kept + 1] - end_ns[kept], self._first + places[kept])
+
+    def _add_host(self, kind: str, place: int, record: OpRecord, awaited: Sequence[WorkRecord]) -> None:
         """Add one op. awaited: the device work that it waits for if it waits."""
-
-        def seen(value_ns: int) -> Observation:
-            return Observation(value_ns, step.features, step.start_ns)
-
-        key = (step.kind, record.op.priced_as)
-        busy_ns = record.pre_end_ns - record.start_ns
-        self.pre[key].append(Observation(busy_ns, {**step.features, **past.features()}, step.start_ns))
+        seen, key = self._seen, (kind, record.op.priced_as)
+        seen.pre[key].add_behind(record.pre_end_ns - record.start_ns, place, self._waited.doublings)
         if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not awaited:
             return
-        past.waited_ns = record.wait_end_ns - record.wait_start_ns
-        self.post[key].append(seen(record.end_ns - record.wait_end_ns))
-        done_ns = max(work.end_ns for work in awaited)
+        self._waited.waited_ns = record.wait_end_ns - record.wait_start_ns
+        seen.post[key].add(record.end_ns - record.wait_end_ns, place)
+        done_ns = max([work.end_ns for work in awaited])
         if done_ns > record.wait_start_ns:
-            self.wake[key].append(seen(record.wait_end_ns - done_ns))
+            seen.wake[key].add(record.wait_end_ns - done_ns, place)
 
-    def _add_starts(self, starts: list[Start]) -> None:
-        """Sort starts into those that show the launch (device idle) and those that show the queue (device busy)."""
-        queued = []
-        for start in starts:
-            self.duration[start.key[0], start.key[2]].append(start.lasted())
-            if start.busy_until_ns <= start.op_start_ns:
-                self.launch[start.key].append(start.launched())
+    def _add_works(self, kind: str, place: int, record: OpRecord, inputs: Sequence[WorkRecord]) -> None:
+        """Add an op's device work: how long it took, and what its start shows.
+
+        Where its executor, and the work whose data it needs, were done before the op became busy with what led to the
+        launch, that is the launch; else it may be the distance behind that work.
+        """
+        after_ns = [work.end_ns for work in inputs]
+        early = len(record.early_works)
+        for number, work in enumerate(record.works):
+            executor = self._executors[work.lane]
+            past = self._worked[executor]
+            busy_until_ns = max(past.end_ns, *after_ns, 0)
+            op_start_ns, pre_end_ns = record.start_ns, record.pre_end_ns
+            if number >= early:  # launched after a wait
+                op_start_ns, pre_end_ns = record.resumed_ns, record.end_ns
+            lull = past.doublings_at(work.start_ns)
+            self._seen.duration[kind, work.name].add_behind(work.end_ns - work.start_ns, place, lull)
+            key = (kind, record.op.priced_as, work.name)
+            if busy_until_ns <= op_start_ns:
+                self._seen.launch[key].add(work.start_ns - pre_end_ns, place)
             else:
-                queued.append(start)
-        late = {key: np.quantile([o.value_ns for o in seen], _LATE_LAUNCH) for key, seen in self.launch.items()}
-        for start in queued:
-            kind, op, work = start.key
-            offset = late.get(start.key, max((v for k, v in late.items() if k[:2] == (kind, op)), default=0.0))
-            if start.busy_until_ns >= max(start.op_start_ns, start.pre_end_ns + offset):
-                self.queue[kind, work].append(start.queued())
-
-
-def _starts(steps: list[StepRecord], executors: Mapping[str, str]) -> list[Start]:
-    starts = []
-    pasts: dict[str, LastWork] = defaultdict(LastWork)
-    for step in steps:
-        giver: dict[str, WorkRecord] = {}
-        for record in step.ops:
-            after = [work.end_ns for work in record.inputs(giver)]
-            for place, work in enumerate(record.works):
-                executor = executors[work.lane]
-                past = pasts[executor]
-                busy_until = max(past.end_ns, *after, 0)
-                key = (step.kind, record.op.priced_as, work.name)
-                early = place < len(record.early_works)
-                busy = (record.start_ns, record.pre_end_ns) if early else (record.resumed_ns, record.end_ns)
-                times = (*busy, busy_until, work.start_ns, work.end_ns)
-                starts.append(Start(key, *times, past, step))
-                pasts[executor] = LastWork(work.start_ns, work.end_ns)
-                after.append(work.end_ns)
-            record.gives_to(giver)
-    return starts
+                behind_ns = busy_until_ns - pre_end_ns
+                self._queued.add(key, place, work.start_ns - busy_until_ns, behind_ns, past.doublings_behind())
+            self._worked[executor] = LastWork(work.start_ns, work.end_ns)
+            after_ns.append(work.end_ns)

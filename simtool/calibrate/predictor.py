@@ -12,6 +12,8 @@ from simtool.units import NS_PER_MS
 
 #: A validate is the target forward and the verify behind it: both grow with what the controller decides.
 _VALIDATE = ("target", "verify")
+_NO_SIZES = pl.DataFrame(schema={"step": pl.Int32, "rows": pl.Int64, "row_kv": pl.Int64})
+_NO_DURATIONS = pl.DataFrame(schema={"step": pl.Int32, "duration_ns": pl.Int64})
 
 
 def fit_predictor(traces: list[Trace]) -> LinearPredictor | None:
@@ -30,7 +32,15 @@ def fit_predictor(traces: list[Trace]) -> LinearPredictor | None:
 def _validates(trace: Trace) -> pl.DataFrame:
     """One line a decode step: validate rows, the kv lengths summed over them, device ns."""
     width = pl.col("prefix_len").cast(pl.Int64) + 1
-    sizes = trace.table("rows").group_by("step").agg(rows=width.sum(), row_kv=(width * pl.col("kv_len")).sum())
-    works = trace.table("events").filter(pl.col("op").is_in(_VALIDATE) & (pl.col("lane") == "compute"))
-    durations = works.group_by("step").agg(duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
-    return sizes.join(durations, on="step").sort("step").select("rows", "row_kv", "duration_ns")
+    sizes = [
+        rows.group_by("step").agg(rows=width.sum(), row_kv=(width * pl.col("kv_len")).sum())
+        for rows in trace.stretches("rows", "step", "prefix_len", "kv_len")
+    ]
+    durations = [
+        events.filter(pl.col("op").is_in(_VALIDATE) & (pl.col("lane") == "compute"))
+        .group_by("step")
+        .agg(duration_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+        for events in trace.stretches("events", "step", "op", "lane", "start_ns", "end_ns")
+    ]
+    of_steps = pl.concat([_NO_SIZES, *sizes]).join(pl.concat([_NO_DURATIONS, *durations]), on="step")
+    return of_steps.sort("step").select("rows", "row_kv", "duration_ns")

@@ -9,14 +9,14 @@ the prediction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
 from simtool.calibrate.bootstrap import Resample
+from simtool.calibrate.observed import Ints, Observed
 from simtool.profile.cost import Cost, Line, Quality
 from simtool.step.idle_effects import IDLE_FEATURES
 
@@ -30,27 +30,16 @@ _HALF_NS = 0.5
 _Reals = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Observation:
-    """One measured duration (or offset), and the features and the start of the step that it was measured in."""
-
-    value_ns: int
-    features: Mapping[str, float]
-    step_start_ns: int = 0
-
-
-def fit_cost(observations: Sequence[Observation], features: Sequence[str], resamples: Sequence[Resample] = ()) -> Cost:
+def fit_cost(observed: Observed, features: Sequence[str], resamples: Sequence[Resample] = ()) -> Cost:
     """Return the cost of work whose duration grows with `features`; needs one observation or more, in time order.
 
     resamples: what to fit again, for the cost's refits. A feature that never varied cannot be told from the intercept:
     its share stays there, and `ranges` says so. History has no range: it is bounded, and no size to extrapolate in.
     """
-    values = np.array([observation.value_ns for observation in observations], dtype=np.float64)
-    columns = np.array([[o.features[name] for name in features] for o in observations], dtype=np.float64)
-    columns = columns.reshape(len(values), len(features))
+    values, columns = observed.value_ns.astype(np.float64), observed.columns(features)
     line = fit_line(columns, values)
     residuals = values - _predict(columns, line)
-    refits = [_refit(observations, columns, values, line, resample) for resample in resamples]
+    refits = [_refit(observed.start_ns, columns, values, line, resample) for resample in resamples]
     whole, *lines = (_line(each, features, columns) for each in (line, *refits))
     return Cost(
         whole.intercept_ns,
@@ -108,11 +97,9 @@ def _winsorised(columns: _Reals, values: _Reals) -> _Reals:
     return line
 
 
-def _refit(
-    observations: Sequence[Observation], columns: _Reals, values: _Reals, line: _Reals, resample: Resample
-) -> _Reals:
+def _refit(starts_ns: Ints, columns: _Reals, values: _Reals, line: _Reals, resample: Resample) -> _Reals:
     """The line of a resample; the whole recording's where the resample drew none of these observations."""
-    times = resample.times_drawn(observation.step_start_ns for observation in observations)
+    times = resample.times_drawn(starts_ns)
     if not times.any():
         return line
     return fit_line(np.repeat(columns, times, axis=0), np.repeat(values, times))

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 
+from simtool.calibrate.step_sizes import StepSizes
 from simtool.errors import TraceError
-from simtool.step.cost_features import DecodeShape, prefill_features
 from simtool.step.ops import CATALOGUE, DeviceWork, Lane, Op, syncing
 from simtool.trace.trace import Trace
 
 _UNKNOWN = "is not in the catalogue, so it has no cost features; import it with --map, rules that name its ops"
 _WORKS: dict[str, DeviceWork] = {work.name: work for op in CATALOGUE.values() for work in op.works}
+_READ = ("step", "op", "lane", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns", "flow")
 
 
-@dataclass(frozen=True)
-class WorkRecord:
+class WorkRecord(NamedTuple):
     """One piece of device work that ran; times in ns."""
 
     name: str
@@ -27,8 +27,7 @@ class WorkRecord:
     end_ns: int
 
 
-@dataclass(frozen=True)
-class OpRecord:
+class OpRecord(NamedTuple):
     """One host op that ran, and the device work that it launched, in launch order."""
 
     op: Op
@@ -63,51 +62,107 @@ class OpRecord:
         return self.end_ns if self.wait_start_ns is None else self.wait_start_ns
 
 
-@dataclass(frozen=True)
-class StepRecord:
-    """One step: its kind (prefill or decode), its sizes, and its ops in host order."""
+class StepRecord(NamedTuple):
+    """One step: its place among all of its trace, its kind (prefill or decode), and its ops in host order."""
 
-    step: int
+    place: int
     kind: str
-    start_ns: int
-    end_ns: int
-    features: Mapping[str, float]
-    ops: list[OpRecord] = field(default_factory=list)
+    ops: list[OpRecord]
 
 
-def read_steps(trace: Trace) -> list[StepRecord]:
-    """Return the trace's steps in order; a step whose sizes are not recorded (cut off by a kill) is left out.
+def step_stretches(trace: Trace, sizes: StepSizes) -> Iterator[list[StepRecord]]:
+    """Yield some of a trace's steps after another, in order; one whose sizes are not known (cut off by a kill) is
+    left out.
 
     An import's events of other names are left out: they are another engine's, and have no features.
     Raises TraceError when the trace holds no host ops of the catalogue, as an imported profile may not, device work
     that is not in it, or an op in a kind of step that lacks what it grows with.
     """
-    features = dict(_decode_features(trace)) | dict(_prefill_features(trace))
-    ops = _read_ops(trace)
-    records = []
-    for step, kind, start_ns, end_ns in trace.table("steps").select("step", "kind", "start_ns", "end_ns").iter_rows():
-        if step in features and step in ops:
-            records.append(
-                StepRecord(
-                    step=step, kind=kind, start_ns=start_ns, end_ns=end_ns, features=features[step], ops=ops[step]
-                )
-            )
-            _check_features(records[-1], trace.path)
-    if not records:
+    told, found = _Ops(trace, sizes), False
+    for events in _stretches(trace):
+        steps = told.steps(events)
+        found = found or bool(steps)
+        if steps:
+            yield steps
+    if not found:
         raise TraceError(f"{trace.path}: no step with both its ops and its sizes; calibrate from a recorded trace")
-    return records
 
 
-def _check_features(record: StepRecord, source: Path) -> None:
-    """Refuse an op or work that grows with what this kind of step has not: events and steps are of different runs."""
-    for op in record.ops:
-        for name, features in ((op.op.name, op.op.features), *((w.name, _WORKS[w.name].features) for w in op.works)):
-            for feature in features:
-                if feature not in record.features:
-                    raise TraceError(
-                        f"{source}: step {record.step} is a {record.kind} step, yet ran {name}, which grows with "
-                        f"{feature}; its tables are of different runs: see `simtool inspect {source}`"
-                    )
+def _stretches(trace: Trace) -> Iterator[pl.DataFrame]:
+    """Events; of an import all at once, for its device work may lie in another step than what launched it."""
+    if trace.manifest.origin != "imported":
+        yield from trace.stretches("events", *_READ)
+        return
+    yield _one_work_each(known_events(trace))
+
+
+class _Ops:
+    """Makes steps of events."""
+
+    def __init__(self, trace: Trace, sizes: StepSizes) -> None:
+        self._path, self._sizes = trace.path, sizes
+        steps = sizes.steps.select("step", "kind").with_row_index("place")
+        self._known = steps.filter(pl.Series(sizes.decode | sizes.prefill)).select("step", "kind", "place")
+        self._fits: set[tuple[str, bool, bool]] = set()
+        syncs = {op.name for op in trace.placement.ever_runs() if op.syncs} if trace.manifest.placement else set()
+        self._syncing = {name: syncing(CATALOGUE[name]) for name in syncs}
+
+    def steps(self, events: pl.DataFrame) -> list[StepRecord]:
+        """Return the steps of some events."""
+        ops = self._ops(events.sort("start_ns", maintain_order=True))
+        asked = pl.DataFrame({"step": pl.Series(sorted(ops), dtype=pl.Int32)})
+        known = asked.join(self._known, on="step", maintain_order="left")
+        records = [StepRecord(place, kind, ops[step]) for step, kind, place in known.iter_rows()]
+        for record in records:
+            self._check_sizes(record)
+        return records
+
+    def _ops(self, events: pl.DataFrame) -> dict[int, list[OpRecord]]:
+        works: dict[int, list[WorkRecord]] = {}
+        device = events.filter(pl.col("lane") != Lane.HOST.value)
+        for name, lane, start_ns, end_ns, flow in device.select("op", "lane", "start_ns", "end_ns", "flow").iter_rows():
+            if name not in _WORKS:
+                raise TraceError(f"{self._path}: device work {name!r} {_UNKNOWN}")
+            works.setdefault(flow, []).append(WorkRecord(name, lane, start_ns, end_ns))
+        steps: dict[int, list[OpRecord]] = {}
+        host = events.filter(pl.col("lane") == Lane.HOST.value)
+        columns = ("step", "flow", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
+        for step, flow, name, start_ns, end_ns, wait_start_ns, wait_end_ns in host.select(columns).iter_rows():
+            if name not in CATALOGUE:
+                raise TraceError(f"{self._path}: host op {name!r} {_UNKNOWN}")
+            op = CATALOGUE[name]
+            if wait_end_ns is not None and name in self._syncing:
+                op = self._syncing[name]
+            record = OpRecord(op, start_ns, end_ns, wait_start_ns, wait_end_ns, tuple(works.get(flow, ())))
+            steps.setdefault(step, []).append(record)
+        return steps
+
+    def _check_sizes(self, record: StepRecord) -> None:
+        """Refuse an op or work that grows with what this kind of step has not: its tables are of different runs."""
+        decodes = bool(self._sizes.decode[record.place])
+        for op in record.ops:
+            for name, on_host, features in _growing(op):
+                if (name, on_host, decodes) in self._fits:
+                    continue
+                for feature in features:
+                    if not self._sizes.has(feature, record.place):
+                        step = self._sizes.steps["step"][record.place]
+                        raise TraceError(_misplaced(self._path, step, record.kind, name, feature))
+                self._fits.add((name, on_host, decodes))
+
+
+def _growing(record: OpRecord) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+    """Yield an op and its works, each with whether it is the op, and what it grows with."""
+    yield record.op.name, True, record.op.features
+    for work in record.works:
+        yield work.name, False, _WORKS[work.name].features
+
+
+def _misplaced(source: Path, step: int, kind: str, name: str, feature: str) -> str:
+    return (
+        f"{source}: step {step} is a {kind} step, yet ran {name}, which grows with {feature}; its tables are of "
+        f"different runs: see `simtool inspect {source}`"
+    )
 
 
 def _one_work_each(events: pl.DataFrame) -> pl.DataFrame:
@@ -119,35 +174,6 @@ def _one_work_each(events: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([events.filter(pl.col("lane") == Lane.HOST.value), merged])
 
 
-def _read_ops(trace: Trace) -> dict[int, list[OpRecord]]:
-    events = _one_work_each(known_events(trace)) if trace.manifest.origin == "imported" else known_events(trace)
-    events = events.sort("start_ns")
-    works: dict[int, list[WorkRecord]] = {}
-    device = events.filter(pl.col("lane") != Lane.HOST.value)
-    for name, lane, start_ns, end_ns, flow in device.select("op", "lane", "start_ns", "end_ns", "flow").iter_rows():
-        if name not in _WORKS:
-            raise TraceError(f"{trace.path}: device work {name!r} {_UNKNOWN}")
-        works.setdefault(flow, []).append(WorkRecord(name, lane, start_ns, end_ns))
-    steps: dict[int, list[OpRecord]] = {}
-    host = events.filter(pl.col("lane") == Lane.HOST.value)
-    syncs = {op.name for op in trace.placement.ever_runs() if op.syncs} if trace.manifest.placement else set()
-    columns = ("step", "flow", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
-    for step, flow, name, start_ns, end_ns, wait_start_ns, wait_end_ns in host.select(columns).iter_rows():
-        if name not in CATALOGUE:
-            raise TraceError(f"{trace.path}: host op {name!r} {_UNKNOWN}")
-        op = syncing(CATALOGUE[name]) if name in syncs and wait_end_ns is not None else CATALOGUE[name]
-        record = OpRecord(
-            op=op,
-            start_ns=start_ns,
-            end_ns=end_ns,
-            wait_start_ns=wait_start_ns,
-            wait_end_ns=wait_end_ns,
-            works=tuple(works.get(flow, ())),
-        )
-        steps.setdefault(step, []).append(record)
-    return steps
-
-
 def known_events(trace: Trace) -> pl.DataFrame:
     """Return the events that can be priced: of an import, those of the catalogue's names; else all."""
     events = trace.table("events")
@@ -157,31 +183,3 @@ def known_events(trace: Trace) -> pl.DataFrame:
     return events.filter(
         pl.when(is_host).then(pl.col("op").is_in(list(CATALOGUE))).otherwise(pl.col("op").is_in(list(_WORKS)))
     )
-
-
-def _decode_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:
-    manifest = trace.manifest
-    steps = trace.table("rows").group_by("step", maintain_order=True).agg("kv_len", "prefix_len", "emitted")
-    graphs = manifest.run.graphs
-    for step, kv_lens, prefix_lens, emitted in steps.iter_rows():
-        yield (
-            step,
-            DecodeShape(
-                num_speculative_tokens=manifest.sl,
-                block_width=manifest.block_width,
-                kv_lens=kv_lens,
-                prefix_lens=prefix_lens,
-                emitted=emitted,
-                graphs=graphs,
-            ).features(),
-        )
-
-
-def _prefill_features(trace: Trace) -> Iterator[tuple[int, dict[str, float]]]:
-    """A request belongs to the prefill step in which it got its first token."""
-    requests = trace.table("requests").select("first_token_ns", "prompt_tokens").drop_nulls()
-    prefills = trace.table("steps").filter(pl.col("kind") == "prefill")
-    for step, start_ns, end_ns, batch in prefills.select("step", "start_ns", "end_ns", "batch").iter_rows():
-        inside = requests.filter(pl.col("first_token_ns").is_between(start_ns, end_ns))
-        if len(inside) == batch:
-            yield step, prefill_features(inside["prompt_tokens"].to_list())

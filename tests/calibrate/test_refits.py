@@ -4,21 +4,20 @@ import numpy as np
 import pytest
 
 from simtool.calibrate.bootstrap import resamples
-from simtool.calibrate.regression import Observation, fit_cost
+from simtool.calibrate.regression import fit_cost
 from simtool.profile.cost import Cost, Line
+from tests.calibrate.observing import observed
 
 
-def observed(noise, count=400, seed=1):
+def grown(noise, count=400, seed=1):
     rng = np.random.default_rng(seed)
     sizes = rng.integers(1, 9, count)
-    return [
-        Observation(int(1_000 + 50 * size + noise * rng.normal()), {"batch": float(size)}, 10 * step)
-        for step, size in enumerate(sizes)
-    ]
+    values = [int(1_000 + 50 * size + noise * rng.normal()) for size in sizes]
+    return observed(values, range(0, 10 * count, 10), batch=sizes)
 
 
 def test_resamples_are_blocks_of_steps():
-    runs = [list(range(0, 640, 10)), list(range(5, 645, 10))]
+    runs = [np.arange(0, 640, 10), np.arange(5, 645, 10)]
     found = resamples(runs, 3)
     assert [int(each.counts.sum()) for each in found] == [128] * 3
     assert found[0].counts.tolist() != found[1].counts.tolist()
@@ -30,18 +29,19 @@ def test_resamples_are_blocks_of_steps():
 
 def test_the_spread_of_refits_is_the_error_of_the_fit():
     """Of a constant with independent noise the refits spread as the mean does: sigma / sqrt(n)."""
-    values = [Observation(o.value_ns - int(50 * o.features["batch"]), {}, o.step_start_ns) for o in observed(100.0)]
-    draws = resamples([[o.step_start_ns for o in values]], 200)
+    seen = grown(100.0)
+    values = observed(seen.value_ns - (50 * seen.column("batch")).astype(int), seen.start_ns)
+    draws = resamples([values.start_ns], 200)
     lines = fit_cost(values, (), draws).refits
     spread = np.std([line.intercept_ns for line in lines])
     assert spread == pytest.approx(100 / 400**0.5, rel=0.3)
-    exact = fit_cost(observed(0.0), ("batch",), draws)
+    exact = fit_cost(grown(0.0), ("batch",), draws)
     assert all(line.per_feature_ns["batch"] == pytest.approx(50, rel=1e-3) for line in exact.refits)
 
 
 def test_what_a_resample_lacks_keeps_its_cost():
-    values = [Observation(7, {}, 990)]
-    draws = resamples([list(range(0, 1_000, 10))], 20)
+    values = observed([7], [990])
+    draws = resamples([np.arange(0, 1_000, 10)], 20)
     assert {line.intercept_ns for line in fit_cost(values, (), draws).refits} == {7.0}
 
 

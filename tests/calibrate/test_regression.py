@@ -5,20 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from simtool.calibrate.regression import Observation, fit_cost
-
-
-def observe(values, **features):
-    names = list(features)
-    return [
-        Observation(value, dict(zip(names, row, strict=True)))
-        for value, *row in zip(values, *features.values(), strict=True)
-    ]
+from simtool.calibrate.regression import fit_cost
+from tests.calibrate.observing import observed
 
 
 def test_recovers_a_line():
     rows = list(range(1, 101))
-    cost = fit_cost(observe([1_000 + 7 * n for n in rows], rows=rows), ("rows",))
+    cost = fit_cost(observed([1_000 + 7 * n for n in rows], rows=rows), ("rows",))
     assert cost.intercept_ns == pytest.approx(1_000)
     assert cost.per_feature_ns["rows"] == pytest.approx(7)
     assert cost.ranges == {"rows": (1, 100)}
@@ -34,7 +27,7 @@ def test_outliers_move_the_mean_and_not_the_slope():
     values = [1_000 + 10 * n + draw.randrange(-5, 6) for n in rows]
     values[39] += 500_000
     values[59] += 500_000
-    cost = fit_cost(observe(values, rows=rows), ("rows",))
+    cost = fit_cost(observed(values, rows=rows), ("rows",))
     assert cost.per_feature_ns["rows"] == pytest.approx(10, rel=0.05)
     predicted = [cost.predict({"rows": n}) for n in rows]
     assert np.mean(predicted) == pytest.approx(np.mean(values))
@@ -43,13 +36,13 @@ def test_outliers_move_the_mean_and_not_the_slope():
 
 def test_a_falling_line_has_no_negative_slope():
     rows = list(range(1, 51))
-    cost = fit_cost(observe([1_000 - 5 * n for n in rows], rows=rows), ("rows",))
+    cost = fit_cost(observed([1_000 - 5 * n for n in rows], rows=rows), ("rows",))
     assert cost.per_feature_ns == {}
     assert cost.intercept_ns == pytest.approx(np.mean([1_000 - 5 * n for n in rows]))
 
 
 def test_a_feature_that_never_varies_stays_in_the_intercept():
-    cost = fit_cost(observe([500] * 40, batch=[4] * 40), ("batch",))
+    cost = fit_cost(observed([500] * 40, batch=[4] * 40), ("batch",))
     assert (cost.intercept_ns, dict(cost.per_feature_ns)) == (500, {})
     assert cost.outside({"batch": 4}) == []
     assert cost.outside({"batch": 8}) == ["batch"]
@@ -61,13 +54,13 @@ def test_features_of_very_different_size():
     rows = [draw.randrange(1, 20) for _ in range(200)]
     keys = [n * draw.randrange(10, 10_000) for n in rows]
     values = [round(100 + 50 * n + 0.25 * k) for n, k in zip(rows, keys, strict=True)]
-    cost = fit_cost(observe(values, rows=rows, keys=keys), ("rows", "keys"))
+    cost = fit_cost(observed(values, rows=rows, keys=keys), ("rows", "keys"))
     assert cost.per_feature_ns["rows"] == pytest.approx(50, rel=1e-2)
     assert cost.per_feature_ns["keys"] == pytest.approx(0.25, rel=1e-3)
 
 
 def test_an_offset_may_be_negative():
-    cost = fit_cost(observe([-30, -10, -20]), ())
+    cost = fit_cost(observed([-30, -10, -20]), ())
     assert cost.intercept_ns == -20
     assert cost.residuals_ns == (-10, 10, 0)
 
@@ -75,11 +68,11 @@ def test_an_offset_may_be_negative():
 def test_held_out_error_sees_what_the_fit_cannot():
     """Every second block of 16 is twice as slow: a fit on the others is off by half of what it is judged on."""
     values = [1_000 if i // 16 % 2 == 0 else 2_000 for i in range(320)]
-    quality = fit_cost(observe(values), ()).quality
+    quality = fit_cost(observed(values), ()).quality
     assert quality.held_out_error == pytest.approx(0.5)
     assert quality.held_out_bias == pytest.approx(0.5)
 
 
 def test_too_few_to_hold_out():
-    quality = fit_cost(observe([5, 6, 7]), ()).quality
+    quality = fit_cost(observed([5, 6, 7]), ()).quality
     assert (quality.n, quality.held_out_error, quality.held_out_bias) == (3, None, None)

@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from simtool.calibrate.regression import Observation, fit_cost
+from simtool.calibrate.regression import fit_cost
 from simtool.profile.profile import WorkCost
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
@@ -19,6 +19,7 @@ from simtool.step.cost_features import DecodeShape
 from simtool.step.graph_buckets import GraphBuckets, make_buckets, pick_bucket
 from simtool.step.ops import CATALOGUE
 from simtool.step.placement import BUILT_IN, with_rebinds
+from tests.calibrate.observing import observed
 from tests.replay.synthetic import ONE_DEVICE, profile_of, random_costs, random_work, source_trace
 
 GRAPHS = {1: 5.1, 8: 5.4, 32: 6.3, 64: 7.9, 128: 9.4, 256: 11.3, 384: 13.8, 512: 15.0, 640: 17.4, 768: 17.2, 1024: 20.6}
@@ -35,8 +36,9 @@ def features(rows: int) -> dict[str, float]:
 def cost():
     # the published table says nothing of lengths
     sizes = [name for name in TARGET.features if name not in ("validate_kv", "rectangle_keys")]
-    seen = [Observation(round(ms * 1e6), features(rows)) for rows, ms in (GRAPHS | EAGER).items()]
-    return fit_cost(seen, sizes)
+    shapes = [features(rows) for rows in GRAPHS | EAGER]
+    columns = {name: [shape[name] for shape in shapes] for name in sizes}
+    return fit_cost(observed([round(ms * 1e6) for ms in (GRAPHS | EAGER).values()], **columns), sizes)
 
 
 def test_the_published_points_come_back(cost):

@@ -13,6 +13,7 @@ from polars.testing import assert_frame_equal
 from simtool.analysis.comparison.runs import run_of
 from simtool.analysis.critical_path.totals import typical_totals
 from simtool.analysis.metrics import summarise_trace
+from simtool.calibrate.fit import calibrate
 from simtool.trace import table_file
 from simtool.trace.checks.check import check_trace
 from simtool.trace.schema import TABLES
@@ -28,9 +29,9 @@ BREAKS = {
 }
 
 
-def _held() -> Trace:
+def _held(name: str = LAG.name) -> Trace:
     """A shipped trace in memory."""
-    trace = open_trace(LAG)
+    trace = open_trace(LAG.with_name(name))
     return Trace(trace.path, trace.manifest, {name: trace.table(name) for name in TABLES})
 
 
@@ -63,6 +64,14 @@ def test_figures_do_not_depend_on_how_it_is_cut(monkeypatch: pytest.MonkeyPatch)
     assert totals.steps == expected[2].steps
     assert_frame_equal(totals.parts, expected[2].parts)
     assert_frame_equal(totals.ops, expected[2].ops)
+
+
+def test_costs_do_not_depend_on_how_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = _held(), _held("sl7-this-step")
+    expected = calibrate([one, other], created="2026-01-01", refits=2)
+    monkeypatch.setattr(table_file, "STRETCH_ROWS", 50)
+    assert len([*one.stretches("events")]) > 5
+    assert calibrate([one, other], created="2026-01-01", refits=2) == expected
 
 
 @pytest.mark.parametrize("backwards", [False, True])
