@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 
 from simtool.errors import UsageError
-from simtool.step.policies.policy import Decider, Policy, StepView
+from simtool.step.policies.policy import Decider, StepView, WithoutConfidence
 from simtool.step.policies.ranking import table_of
 
 
 @dataclass(frozen=True)
-class WidthBandit(Policy):
+class WidthBandit(WithoutConfidence):
     """UCB1; a width's reward is the tokens a millisecond that it brought, over the best width's mean."""
 
     name: ClassVar[str] = "bandit"
@@ -37,16 +37,6 @@ class WidthBandit(Policy):
             raise UsageError(f"{self.name}: widths is {self.widths!r}; expected something like 0-3-7")
         if self.exploration < 0:
             raise UsageError(f"{self.name}: exploration is {self.exploration:g}; expected 0 or more")
-
-    @property
-    def budget_steps(self) -> None:
-        """It reads no confidence."""
-        return
-
-    @property
-    def split_steps(self) -> None:
-        """It reads no confidence."""
-        return
 
     @property
     def lossless(self) -> str:

@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from simtool.errors import SimtoolError
-from simtool.step.policies.policy import Decider, Policy, StepView
+from simtool.step.policies.policy import Decider, StepView, WithoutConfidence
 from simtool.step.policies.ranking import best_first, rate, table_of
 
 
 @dataclass(frozen=True)
-class KnowsMatchRuns(Policy):
+class KnowsMatchRuns(WithoutConfidence):
     """Offers what will be accepted, as far as each row pays for itself."""
 
     name: ClassVar[str] = "oracle"
@@ -22,16 +22,6 @@ class KnowsMatchRuns(Policy):
     home: ClassVar[str] = "lag-overlap-late"
     reads: ClassVar[frozenset[str]] = frozenset({"predictor", "draft_ms", "table"})
     needs_truth: ClassVar[bool] = True
-
-    @property
-    def budget_steps(self) -> None:
-        """It reads no confidence."""
-        return
-
-    @property
-    def split_steps(self) -> None:
-        """It reads no confidence."""
-        return
 
     @property
     def lossless(self) -> str:

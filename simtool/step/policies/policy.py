@@ -198,6 +198,20 @@ class TwoAges(Policy):
         return self.split_age
 
 
+class WithoutConfidence(Policy):
+    """A policy that reads no confidence, of any age."""
+
+    @property
+    def budget_steps(self) -> None:
+        """Behind the total is none."""
+        return
+
+    @property
+    def split_steps(self) -> None:
+        """Behind a share is none."""
+        return
+
+
 def parse_value(policy: str, parameter: Field[Value], text: object) -> Value:
     """Return a parameter's value from a text or a JSON value; raises UsageError for another kind."""
     kind = type(parameter.default)
