@@ -48,7 +48,7 @@ fidelity: $(VENV)/.engine
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.schema_page > docs/trace-format.md
 	$(BIN)/python -m simtool.cli.documents.page > docs/scripting.md
-	$(BIN)/python -m simtool.cli.documents.transcripts docs/questions.md
+	$(BIN)/python -m simtool.cli.documents.transcripts docs/questions.md README.md
 
 # docs/pictures/step.svg: a step of each placement, live beside replayed
 picture: $(VENV)/.engine

@@ -71,11 +71,14 @@ def answers(
             check_output(profiles / f"{name}.json", force=force)
     found = [answer_traces(group, figures, today, plan, console.note, console.progress) for group in groups]
     written = _write(found, out, page, profiles)
+    from xllm_2280.page.short import sentence
+
     if json:
         from simtool.cli.documents.of_studies import AnswersDocument
 
-        console.emit(AnswersDocument(written=[str(path) for path in written]))
+        console.emit(AnswersDocument(answer=sentence(found), written=[str(path) for path in written]))
     else:
+        console.say(sentence(found), style="bold")
         console.line(f"wrote {', '.join(map(str, written))}")
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from typer.core import TyperCommand
@@ -38,13 +40,33 @@ _MOST: Mapping[str, float] = {
     "graph_rows": 65_536,
 }
 _MOST_OTHERS = 1e9
+_HELP = frozenset(("-h", "--help"))
+
+
+@dataclass(frozen=True)
+class Mode:
+    """What a command is beside one of its flags. help: what it does. parameters: those that have an effect."""
+
+    help: str
+    parameters: Collection[str]
 
 
 class PlainNumbers(TyperCommand):
-    """A command whose numbers are written plainly."""
+    """A command whose numbers are written plainly. modes: flag -> what the command then is."""
+
+    modes: Mapping[str, Mode] = MappingProxyType({})
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse numbers in other writings before any is read. Raises UsageError."""
+        """Refuse numbers in other writings before any is read. Raises UsageError.
+
+        Asked for the help of a mode, show what it does and the options that it takes: see `modes`.
+        """
+        if _HELP.intersection(args):
+            for flag, mode in self.modes.items():
+                if flag in args:
+                    self.help = mode.help
+                    self.params = [each for each in self.params if each.name in (*mode.parameters, "help")]
+            return super().parse_args(ctx, args)
         values, _, _ = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in self.params:
             kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)

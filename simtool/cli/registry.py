@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from simtool.cli.numbers import PlainNumbers, check_bounds
+from simtool.cli.numbers import Mode, PlainNumbers, check_bounds
 from simtool.errors import UsageError, did_you_mean
 from simtool.files.writing import expanded
 
@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class Listed:
     """A command: "module:function", and its line in `simtool --help`, which 62 characters fit into.
 
-    finding: when it exits 1; empty: never.
+    finding: when it exits 1; empty: never. modes: flag -> what the command is beside it.
     """
 
     target: str
     help: str
     finding: str = ""
+    modes: Mapping[str, Mode] = field(default_factory=dict)
 
 
 #: Command name -> where it is and what it does, in the order of `simtool --help`. A command's module imports heavy
@@ -61,6 +62,12 @@ COMMANDS = {
         "simtool.cli.commands.replays.validate:validate",
         "Compare the replay's predictions with live measurements",
         "a live run differs from its replay, and rounding does not explain it",
+        {
+            "--published": Mode(
+                "Predict what others published from what else they published, and say how far off that is.",
+                ("published", "out", "json", "force"),
+            )
+        },
     ),
     "compare": Listed(
         "simtool.cli.commands.replays.compare:compare",
@@ -149,7 +156,8 @@ class LazyCommands(TyperGroup):
             raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         command = _checked(load_target(listed.target))
-        single.command(cmd_name, cls=PlainNumbers, short_help=listed.help)(command)
+        kind = type("Command", (PlainNumbers,), {"modes": listed.modes})
+        single.command(cmd_name, cls=kind, short_help=listed.help)(command)
         return typer.main.get_command(single)
 
 

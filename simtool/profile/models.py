@@ -9,11 +9,12 @@ from simtool.errors import ProfileError
 #: Role (target, draft) -> id and sha256, as in a trace's manifest; empty: not said.
 Models = Mapping[str, Mapping[str, str]]
 _HASH_LETTERS = 8
+_ROLES = {"target": "target", "draft": "drafter"}
 
 
 def describe_models(models: Models) -> str:
-    """Return the models in one phrase, such as "target Qwen3-8B (sha256 0123abcd), draft not said"."""
-    return ", ".join(f"{role} {_name(models.get(role))}" for role in ("target", "draft")) if models else "not said"
+    """Return the models in one phrase, such as "target: Qwen3-8B (sha256 0123abcd), drafter: not said"."""
+    return _listed(models, _ROLES) if models else "not said"
 
 
 def differing_roles(one: Models, other: Models) -> list[str]:
@@ -53,10 +54,14 @@ def check_models(profile: tuple[str, Models], trace: tuple[str, Models], *, allo
     if not roles:
         silent = _silent([profile, trace])
         return f"{silent} does not name its models, so nothing tells whether they are the same" if silent else None
-    both = f"{profile[0]} was fitted to {describe_models(profile[1])}, and {trace[0]} ran {describe_models(trace[1])}"
+    both = f"{profile[0]} was fitted to {_listed(profile[1], roles)}, and {trace[0]} ran {_listed(trace[1], roles)}"
     if not allow_other:
         raise ProfileError(f"{both}; give a profile of the same models, or pass --allow-other-model")
     return f"priced with another model's profile: {both}"
+
+
+def _listed(models: Models, roles: Iterable[str]) -> str:
+    return ", ".join(f"{_ROLES.get(role, role)}: {_name(models.get(role))}" for role in roles)
 
 
 def _silent(named: Iterable[tuple[str, Models]]) -> str | None:

@@ -5,29 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Beyond:
-    """Work that was priced outside the calibrated sizes. value: of the feature, the farthest out."""
-
-    name: str
-    feature: str
-    value: float
-    low: float
-    high: float
-
-    @property
-    def excess(self) -> float:
-        """How far outside it is, in the feature's unit."""
-        return max(self.low - self.value, self.value - self.high)
-
-    @property
-    def times(self) -> float:
-        """How many times beyond the calibrated sizes it is: 4 at 32 where 8 was the most, or the least, at 2."""
-        return self.value / self.high if self.value > self.high and self.high > 0 else self.low / max(self.value, 1.0)
-
-    def __str__(self) -> str:
-        return f"{self.name} at {self.value:g} {self.feature} (calibrated {self.low:g} to {self.high:g})"
+from simtool.step.beyond import Beyond, farthest
 
 
 @dataclass(frozen=True)
@@ -61,8 +39,7 @@ class Caveats:
             return ""
         batches = [each for each in self.beyond if each.feature == "batch"]
         worst = max(batches or self.beyond, key=lambda each: each.times)
-        above = worst.value > worst.high
-        edge, size = ("largest", worst.high) if above else ("smallest", worst.low)
+        edge, size = "largest" if worst.above else "smallest", worst.edge
         feature = worst.feature.replace("_", " ")
         what = feature if batches else f"{worst.name} at {feature}"
         times = f"{worst.times:.1f} times".replace(".0 ", " ") if worst.times >= 1.05 else "just"
@@ -82,16 +59,6 @@ class Caveats:
         """Return the warnings in full, a sentence each."""
         priced = [f"priced beyond the calibrated sizes: {'; '.join(map(str, self.beyond))}"] if self.beyond else []
         return [*self.sentences, *self.proxies, *priced, *(f"what-if: {change}" for change in self.changes)]
-
-
-def farthest(found: Iterable[Beyond]) -> tuple[Beyond, ...]:
-    """Return one entry a piece of work and feature: the one farthest out."""
-    worst: dict[tuple[str, str], Beyond] = {}
-    for each in found:
-        known = worst.get((each.name, each.feature))
-        if known is None or each.excess > known.excess:
-            worst[each.name, each.feature] = each
-    return tuple(worst.values())
 
 
 def merged(many: Iterable[Caveats]) -> Caveats:

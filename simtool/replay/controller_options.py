@@ -50,4 +50,4 @@ class ControllerOptions:
             return "controller without a predictor"
         other = choice == "profile" and profile.device_name != source.manifest.device_name
         where = f" ({profile.name}, of {profile.device_name}; the trace is of {source.manifest.device_name})"
-        return f"controller with the {choice}'s predictor" + (where if other else "")
+        return f"controller with the {choice}'s predictor of verify time" + (where if other else "")

@@ -15,7 +15,7 @@ from simtool.profile.ahead_costs import with_ahead_costs
 from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.admission import make_scheduler, tells_kv_cache, told_kv_cache
-from simtool.replay.caveats import Beyond, Caveats, Visits
+from simtool.replay.caveats import Caveats, Visits
 from simtool.replay.columns import Framer, cut
 from simtool.replay.prices.cost_sampler import CostSampler
 from simtool.replay.prices.step_program import StepProgram
@@ -24,6 +24,7 @@ from simtool.replay.request_queue import RequestQueue, queue_requests
 from simtool.replay.scenario import Scenario, SimulatorChoice
 from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlanner
+from simtool.step.beyond import Beyond
 from simtool.step.placement import without_sync
 from simtool.trace.manifest import Manifest
 from simtool.trace.stretches import StretchWriter
@@ -254,6 +255,7 @@ def _manifest(
             "outcomes": _outcomes_in_words(source.manifest, visits),
             "anchors_looked_up": visits.looked_up,
             "anchors_substituted": visits.substituted,
+            "beyond": [each.to_dict() for each in caveats.beyond],
         },
         complete=True,
     )

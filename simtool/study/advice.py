@@ -11,16 +11,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
-import polars as pl
-
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
-from simtool.replay.replay import replay
 from simtool.step.ops import Lane
 from simtool.step.placement import Placement
+from simtool.study.draft_told import DRAFT, mean_costs_ns, told
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
 from simtool.units import NS_PER_MS
 
@@ -31,7 +28,7 @@ _WORTH = 0.005
 _FACTORS = (1 / 8, 8.0)
 _LOSSES = (0.0, 0.6)
 _HALVINGS = 10
-_DRAFT, _DECIDE = (Lane.COMPUTE.value, "draft"), (Lane.HOST.value, "decide")
+_DECIDE = (Lane.HOST.value, "decide")
 
 
 class Lever(StrEnum):
@@ -108,7 +105,7 @@ def advise(
 ) -> Advice:
     """Replay the candidates and the baseline, and vary what might turn their order.
 
-    leading: the candidate that live runs put first, whose worth and turning points are asked for; None: the replays'.
+    leading: the candidate that leads live, whose worth and turning points are asked for; None: the replays' best.
     Raises ProfileError when the profile lacks a cost.
     """
     found, cells = _against(setting, baseline, candidates, processes)
@@ -154,24 +151,13 @@ def _recorded_predictor(setting: Setting) -> Setting | None:
 STAGES = 3
 
 
-def _mean_costs_ns(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
-    """Replay once without noise: the mean duration of each (lane, op) over decode steps at full occupancy."""
-    (scenario,) = replace(setting, seeds=()).scenarios(placement)
-    tables = replay(setting.source, setting.profile, scenario).tables
-    full = full_occupancy(decode_steps(tables["steps"], tables["rows"]))
-    events = tables["events"].join(full.select("step"), on="step", how="semi")
-    mean_ns = (pl.col("end_ns") - pl.col("start_ns")).mean()
-    return {(lane, op): value for lane, op, value in events.group_by("lane", "op").agg(mean_ns).iter_rows()}
-
-
 def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Change, ...]:
     """What telling the controller the draft's time is worth, and each host op for free."""
-    told_ms = _mean_costs_ns(setting, placement)[_DRAFT] / NS_PER_MS
+    told_ms = mean_costs_ns(setting, placement)[DRAFT] / NS_PER_MS
     jobs: list[tuple[Setting, Placement]] = [(setting, placement)]
     meant: list[tuple[Lever, str, float | None]] = []
     if placement.decides:
-        options = replace(setting.controller, draft_ms=told_ms)
-        jobs.append((replace(setting, controller=options), placement))
+        jobs.append((told(setting, told_ms), placement))
         meant.append((Lever.DRAFT_MS, "", told_ms))
     quick = replace(setting, seeds=setting.seeds[:4])
     for name in sorted({op.name for op in placement.ever_runs()} & set(setting.profile.decode.host)):
@@ -189,8 +175,8 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
 
 def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[AxisTurn, ...]:
     """Vary each axis, without noise, until the lead of one over the other changes hands."""
-    costs_ns = _mean_costs_ns(setting, chosen)
-    draft, decide = costs_ns[_DRAFT], costs_ns.get(_DECIDE)
+    costs_ns = mean_costs_ns(setting, chosen)
+    draft, decide = costs_ns[DRAFT], costs_ns.get(_DECIDE)
 
     step_ns = max(mean(cells, _step_ns) for cells in run_cells([(setting, baseline), (setting, chosen)]))
 

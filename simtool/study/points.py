@@ -15,7 +15,8 @@ from pathlib import Path
 
 from simtool.files.writing import write_bytes
 from simtool.profile.profile import Profile
-from simtool.replay.caveats import Beyond, Caveats
+from simtool.replay.caveats import Caveats
+from simtool.step.beyond import Beyond
 from simtool.step.placement import Placement
 from simtool.study.runner import Setting, simulator_of
 from simtool.trace.trace import Trace

@@ -30,6 +30,7 @@ from simtool.replay.controller_options import ControllerOptions, PredictorChoice
 from simtool.replay.profiling.step_table import with_step_table
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario, SimulatorChoice, outcome_mode
+from simtool.step.beyond import stretch_of
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.study.cluster import on_cluster
@@ -283,7 +284,14 @@ def _compiled_cell(compiled: CompiledFigures, source: Trace, profile: Profile, s
         placement=name,
         concurrency=scenario.concurrency,
         seed=None if scenario.noise == "none" else scenario.seed,
-        run=Run(name, figures.tokens, figures.duration_ns, workload="replay", cycles=figures.cycles),
+        run=Run(
+            name=name,
+            tokens=figures.tokens,
+            duration_ns=figures.duration_ns,
+            workload="replay",
+            cycles=figures.cycles,
+            stretch=stretch_of(figures.caveats.beyond),
+        ),
         full_batch=figures.full_batch,
         sequence_steps=figures.sequence_steps,
         offered=figures.offered,
@@ -311,6 +319,7 @@ def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
             duration_ns=full["duration_ns"].to_numpy(),
             workload="replay",
             cycles=cycles_of(trace, full),
+            stretch=stretch_of(caveats.beyond),
         ),
         full_batch=full["batch"].to_list()[0],
         sequence_steps=mine.height,

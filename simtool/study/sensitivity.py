@@ -12,13 +12,18 @@ from dataclasses import dataclass, field, replace
 import polars as pl
 
 from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.errors import ProfileError
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
 from simtool.replay.replay import replay
 from simtool.step.ops import Lane
 from simtool.step.order_search import Move, moves
 from simtool.step.placement import Placement
+from simtool.study.draft_told import DraftTold, draft_told
 from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
+
+#: What is tried of every piece of work: no time, half, a tenth less.
+_CHANGES = ("0", "x0.5", "x0.9")
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,7 @@ class OpSensitivity:
 
     own_ns: what it takes itself in such a step, without its waits. free_ns is that and what follows from it: more where
     work behind it gets quicker too, less where something else bounds the step meanwhile.
+    tenth_ns: if it took a tenth less. stream: host, or the device stream that runs it first.
     unsynced_ns: if it did not block where its implementation does; None where it does not block.
     moved_ns: of the best other legal place of a host op, moved_to: that place; None when it has none.
     """
@@ -39,6 +45,8 @@ class OpSensitivity:
     moved_ns: float | None = None
     moved_to: Move | None = None
     unsynced_ns: float | None = None
+    tenth_ns: float = 0.0
+    stream: str = ""
 
     @property
     def follows_ns(self) -> float:
@@ -48,21 +56,23 @@ class OpSensitivity:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Bars of one placement, the largest gain first. step_ns: the mean full step without any change."""
+    """Bars of one placement, the largest gain first. step_ns: the mean full step without any change.
+
+    draft: what it is worth to tell the controller what a draft costs; None where it cannot be told.
+    """
 
     placement: str
     concurrency: int
     step_ns: float
     bars: tuple[OpSensitivity, ...]
+    draft: DraftTold | None = None
     caveats: Caveats = field(default_factory=Caveats)
 
 
 def sensitivity(setting: Setting, placement: Placement, *, processes: int, progress: Progress = silent) -> Sensitivity:
     """Replay the placement once for each change of one cost, and once for each legal move of one op."""
     parts = list(_parts(placement))
-    cost_jobs = [
-        (_changed(setting, f"{lane}.{name}", value), placement) for name, lane in parts for value in ("0", "x0.5")
-    ]
+    cost_jobs = [(_changed(setting, f"{lane}.{name}", value), placement) for name, lane in parts for value in _CHANGES]
     tried = [move for name, lane in parts if lane == "host" for move in moves(placement, name)]
     move_jobs = [(setting, move.placement) for move in tried]
     syncs = _syncs(placement)
@@ -74,6 +84,7 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     best = _best_moves(tried, gains[len(cost_jobs) : len(cost_jobs) + len(move_jobs)])
     unsynced = dict(zip(syncs, gains[len(cost_jobs) + len(move_jobs) :], strict=True))
     own = _own_times(setting, placement)
+    streams = _streams(placement)
     bars = []
     for i, (name, lane) in enumerate(parts):
         moved_ns, moved_to = (best.get(name) if lane == "host" else None) or (None, None)
@@ -82,8 +93,10 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
                 name=name,
                 lane=lane,
                 own_ns=own.get((name, lane), 0.0),
-                free_ns=gains[2 * i],
-                halved_ns=gains[2 * i + 1],
+                free_ns=gains[len(_CHANGES) * i],
+                halved_ns=gains[len(_CHANGES) * i + 1],
+                tenth_ns=gains[len(_CHANGES) * i + 2],
+                stream=streams[name] if lane != "host" else lane,
                 unsynced_ns=unsynced.get(name) if lane == "host" else None,
                 moved_ns=moved_ns,
                 moved_to=moved_to,
@@ -92,15 +105,37 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     bars.sort(key=lambda bar: -max(bar.free_ns, bar.moved_ns or 0.0, bar.unsynced_ns or 0.0))
     caveats = caveats_of(cell for found in cells for cell in found)
     return Sensitivity(
-        placement=placement.name, concurrency=setting.concurrency, step_ns=base_ns, bars=tuple(bars), caveats=caveats
+        placement=placement.name,
+        concurrency=setting.concurrency,
+        step_ns=base_ns,
+        bars=tuple(bars),
+        draft=_draft(setting, placement, processes),
+        caveats=caveats,
     )
+
+
+def _draft(setting: Setting, placement: Placement, processes: int) -> DraftTold | None:
+    """None too where the costs lack an op of the placement that would be turned on."""
+    try:
+        return draft_told(setting, placement, processes=processes)
+    except ProfileError:
+        if placement.decides:
+            raise
+        return None
+
+
+def fastest(setting: Setting, placements: Sequence[Placement], *, processes: int) -> Placement:
+    """Return the placement with the most steady tokens/s, replayed without noise; the first of equals."""
+    quiet = replace(setting, seeds=())
+    cells = run_cells([(quiet, placement) for placement in placements], processes=processes)
+    return max(zip(cells, placements, strict=True), key=lambda pair: mean(pair[0], _tokens_per_s))[1]
 
 
 def count_jobs(placement: Placement) -> int:
     """Return how many placements under settings a sensitivity takes, for progress."""
     parts = list(_parts(placement))
     moved = sum(len(moves(placement, name)) for name, lane in parts if lane == "host")
-    return 1 + 2 * len(parts) + moved + len(_syncs(placement))
+    return 1 + len(_CHANGES) * len(parts) + moved + len(_syncs(placement))
 
 
 def _syncs(placement: Placement) -> list[str]:
@@ -117,6 +152,16 @@ def _parts(placement: Placement) -> Iterator[tuple[str, str]]:
     ops = list({op.name: op for pruned in kinds for op in placement.ops(pruned=pruned)}.values())
     yield from ((op.name, "host") for op in ops)
     yield from ((work, "device") for work in dict.fromkeys(work.name for op in ops for work in op.works))
+
+
+def _streams(placement: Placement) -> dict[str, str]:
+    """Device work -> the stream that runs it first in a step."""
+    found: dict[str, str] = {}
+    for pruned in (True, False) if placement.decides else (False,):
+        for op in placement.ops(pruned=pruned):
+            for work in op.works:
+                found.setdefault(work.name, work.lane.value)
+    return found
 
 
 def _own_times(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
@@ -149,3 +194,7 @@ def _best_moves(tried: Sequence[Move], gains: Sequence[float]) -> dict[str, tupl
 
 def _step_ns(cell: Cell) -> float:
     return cell.step_ns
+
+
+def _tokens_per_s(cell: Cell) -> float:
+    return cell.tokens_per_s

@@ -6,7 +6,7 @@ older confidence, by that: the same controller with this step's confidence tells
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
@@ -25,6 +25,7 @@ from simtool.units import format_ns
 FRESH = "this-step"
 _TELLING_SHARE = 0.001  # of the step: a smaller change on the path explains nothing
 _MOST = 3
+_Place = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -43,11 +44,22 @@ class PathChange:
 
 
 @dataclass(frozen=True)
+class MeanStep:
+    """A placement's mean step, ns, at the fitted costs without noise. full: of the full batch, as studies have it;
+    every: of all decode steps, as `replay` and `compare` have it, where the batch ramps up and down too.
+    """
+
+    full_ns: float
+    every_ns: float
+
+
+@dataclass(frozen=True)
 class Reasons:
     """difference: in tokens/s, with its interval. tokens_change, step_change: of the mean full step, shares.
 
     by_pruning, by_age: the parts of tokens_change, which multiply to it; None where no older confidence is read, or
-    the baseline reads one too. path: what left the critical path and what joined it, at the fitted costs.
+    the baseline reads one too. path: what left the critical path and what joined it, at the fitted costs. before,
+    after: the steps that the path fills.
     """
 
     difference: Comparison
@@ -56,6 +68,8 @@ class Reasons:
     by_pruning: float | None
     by_age: float | None
     path: tuple[PathChange, ...]
+    before: MeanStep
+    after: MeanStep
     caveats: Caveats = field(default_factory=Caveats)
 
 
@@ -71,13 +85,16 @@ def reasons(
     cells = run_cells([(setting, placement) for placement in placements], processes=processes, progress=progress)
     base, mine = cells[0], cells[1]
     fresh = cells[2] if aged else None
+    paths = [_on_path(setting, placement) for placement in (baseline, other)]
     return Reasons(
         difference=compare(arm_of(base), arm_of(mine)),
         tokens_change=_change(base, mine),
         step_change=mean(mine, _step_ns) / mean(base, _step_ns) - 1,
         by_pruning=_change(base, fresh) if fresh else None,
         by_age=_change(fresh, mine) if fresh else None,
-        path=tuple(path_changes(setting, baseline, other)),
+        path=tuple(_changes(paths[0].on_path_ns, paths[1].on_path_ns)),
+        before=paths[0].step,
+        after=paths[1].step,
         caveats=caveats_of(cell for found in cells for cell in found),
     )
 
@@ -104,7 +121,10 @@ def path_changes(setting: Setting, baseline: Placement, other: Placement) -> lis
 
     Replayed without noise at the fitted costs.
     """
-    before, after = (_on_path(setting, placement) for placement in (baseline, other))
+    return _changes(*(_on_path(setting, placement).on_path_ns for placement in (baseline, other)))
+
+
+def _changes(before: Mapping[_Place, float], after: Mapping[_Place, float]) -> list[PathChange]:
     step_ns = max(sum(before.values()), 1.0)
     changes = [PathChange(*key, before.get(key, 0.0), after.get(key, 0.0)) for key in {*before, *after}]
     telling = [each for each in changes if abs(each.change_ns) > _TELLING_SHARE * step_ns]
@@ -123,11 +143,22 @@ def in_words(changes: Sequence[PathChange]) -> str:
     return "; ".join(title + ", ".join(names) for title, names in parts if names)
 
 
-def _on_path(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
+@dataclass(frozen=True)
+class _Path:
+    """(op, lane) -> its part of the mean full step's critical path, ns; and that step."""
+
+    on_path_ns: dict[_Place, float]
+    step: MeanStep
+
+
+def _on_path(setting: Setting, placement: Placement) -> _Path:
     scenario = replace(setting, seeds=()).scenarios(placement)[0]
     replayed = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting, placement))
     trace = replayed.trace(setting.source.path)
-    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
+    every = decode_steps(trace.table("steps"), trace.table("rows"))
+    full = full_occupancy(every)
     events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
     means = mean_by_op(critical_path(full, events, executors_of(trace)))
-    return {(op, lane): on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
+    found = {(op, lane): on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
+    lengths = (float(steps["duration_ns"].to_numpy().mean()) for steps in (full, every))
+    return _Path(found, MeanStep(*lengths))

@@ -73,7 +73,7 @@ class OutcomeCoverage:
     def __str__(self) -> str:
         share = self.filled / self.anchors if self.anchors else 1.0
         return (
-            f"outcomes: {self.filled} of {self.anchors} anchors filled ({share:.0%}); {self.both} seen both ways, "
+            f"outcomes: {self.filled} of {self.anchors} positions filled ({share:.0%}); {self.both} seen both ways, "
             f"{self.disagreeing} of them disagree, confidence differs by at most {self.confidence_gap:.1e}"
             + (f"; first {self.first_disagreement}" if self.first_disagreement else "")
         )

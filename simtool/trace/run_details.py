@@ -10,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+import msgspec
+
 from simtool.errors import TraceError
+from simtool.step.beyond import Beyond
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Lane
 
@@ -129,7 +132,7 @@ class ReplayDetails:
     """What a replay was made from. outcomes: how far its tokens can be trusted, in words. source: the trace's name.
 
     anchors_looked_up, anchors_substituted: outcomes that it took, and those that near ones stood in for. refit: which
-    refit of the profile priced it; None: the fit itself.
+    refit of the profile priced it; None: the fit itself. beyond: what was priced outside the calibrated sizes.
     """
 
     source: str | None = None
@@ -138,6 +141,7 @@ class ReplayDetails:
     anchors_looked_up: int | None = None
     anchors_substituted: int | None = None
     refit: int | None = None
+    beyond: tuple[Beyond, ...] = ()
 
     @classmethod
     def read(cls, details: Details, source: str) -> ReplayDetails:
@@ -151,6 +155,7 @@ class ReplayDetails:
             anchors_looked_up=table.optional("anchors_looked_up", int),
             anchors_substituted=table.optional("anchors_substituted", int),
             refit=table.optional("refit", int),
+            beyond=_beyond(details.get("beyond"), source),
         )
 
 
@@ -228,6 +233,13 @@ def _synthetic(table: Mapping[str, Any], source: str) -> SyntheticOutcomes:
     acceptance = table.get("acceptance")
     shares = tuple(map(float, acceptance)) if isinstance(acceptance, list) else ()
     return _built(SyntheticOutcomes, {**table, "acceptance": shares}, f"{source}: synthetic")
+
+
+def _beyond(found: object, source: str) -> tuple[Beyond, ...]:
+    try:
+        return tuple(msgspec.convert(found or [], list[Beyond]))
+    except msgspec.ValidationError as error:
+        raise TraceError(f"{source}: beyond cannot be read ({error}); the trace is damaged or newer") from error
 
 
 def _costs(profile: Mapping[str, Any]) -> ReplayCosts:

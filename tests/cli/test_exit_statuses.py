@@ -52,7 +52,7 @@ def test_advice_that_cannot_be_given_is_1(tmp_path, capsys):
     assert run(["advise", TRACE, *COSTS, "--policy", "lag", "--seeds", "3"]) == 0
     assert capsys.readouterr().out.startswith("Leave it off")
     at_16 = (str(ROOT / "traces" / "sl16-lag"), "--profile", str(ROOT / "models" / "profiles" / "measured-sl16.json"))
-    assert run(["advise", *at_16, "--policy", "lag", "--seeds", "3"]) == 1
+    assert run(["advise", *at_16, "--policy", "lag", "--seeds", "3", "--concurrency", "4"]) == 1
     assert capsys.readouterr().out.startswith("Cannot tell")
 
 

@@ -1,9 +1,11 @@
-"""Equal questions get equal answers, whichever command is asked: replay, compare, report, sweep, advise and why say one
-metric, one baseline, one figure, one interval, and the same of it in words and in JSON.
+"""Equal questions get equal answers, whichever command is asked: replay, compare, report, sweep, advise, why, what-if,
+tornado, answers and validate say one metric, one baseline, one figure, one interval, and the same of it in words and in
+JSON.
 """
 
 from __future__ import annotations
 
+import json
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -11,9 +13,17 @@ from typing import Any
 
 import polars as pl
 import pytest
+from xllm_2280.regions import regions
 
+from simtool.analysis.fidelity.fidelity import judge
 from simtool.cli.main import run
+from simtool.profile.storage import load_profile
+from simtool.step.placement import BUILT_IN
+from simtool.study.settings import settings_of
+from simtool.trace.trace import open_trace
+from simtool.units import format_ns
 from tests.cli.documents.schemas import checked
+from tests.synthetic import make_trace
 
 ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "traces" / "sl7-lag"
@@ -99,7 +109,7 @@ def test_over_draws_replay_compare_sweep_advise_and_why_agree(drawn, folder):
     over, options, (_, differences, traces) = drawn
     (group,) = _asked("compare", *traces)["groups"]
     compared = {each["other"]: each for each in group["comparisons"]}
-    advised = {each["other"]: each for each in _asked("advise", TRACE, *COSTS, *options)["candidates"]}
+    advised = {each["other"]: each for each in _asked("advise", TRACE, *COSTS, *options)["modeled"]}
     sweep = _asked("sweep", TRACE, *COSTS, *options, "--jobs", 1, "--out", folder / "drawn.csv", "--force")
     swept = {row["placement"]: row for row in sweep["gains"]}
     for name, found in differences.items():
@@ -122,7 +132,9 @@ def test_words_and_json_say_the_same(drawn):
     assert f"{interval} over {over}" in best["verdict"]
     said = _said("replay", TRACE, *COSTS, "--policy", "all", "--noise", "residual", *options)
     assert all(f"modeled: {each['verdict']}" in said for each in differences.values())
-    assert f"{interval} over {over}" in _said("advise", TRACE, *COSTS, *options)
+    advised = _said("advise", TRACE, *COSTS, *options)
+    assert f"95 % over {over}" in advised
+    assert interval in advised  # beside the live figure, which leads
     assert f"modeled: {best['verdict']}" in _said("why", TRACE, *COSTS, *options, "--policy", best["other"])
 
 
@@ -169,3 +181,130 @@ def test_acceptance_length_is_one_thing_and_emitted_length_another(replayed):
     found = _asked("lags", TRACE, *COSTS, "--lag", 1)["effects"]
     at_one = next(effect for effect in found if (effect["lag"], effect["kind"]) == (1, "all"))
     assert at_one["acceptance_length"] == pytest.approx(lines["lag-overlap"]["acceptance_length"])
+
+
+def test_what_if_opens_with_the_figure_of_replay(folder):
+    """The page's first line: the same ratio and the same ends, of draws."""
+    _, differences, _ = _replayed(folder / "what-if", "--noise", "residual", *SEEDS)
+    found = differences["lag"]
+    options = ("--policy", "lag", "--concurrency", 8, "--out", folder / "what-if.html")
+    said = _asked("what-if", TRACE, *COSTS, *SEEDS, *options)["answer"]
+    more = "more" if found["ratio"] > 1 else "fewer"
+    ends = sorted(abs(found[end] - 1) * 100 for end in ("low", "high"))
+    assert f"{abs(found['ratio'] - 1) * 100:.1f} % {more} tokens/s than static" in said
+    assert said.endswith(f"({ends[0]:.1f} to {ends[1]:.1f})")
+
+
+def test_tornado_why_and_sweep_have_one_step_and_replay_the_other(replayed, folder):
+    """Of full batches in the studies, of all decode steps in replay; why prints both, to reconcile them."""
+    lines, _, _ = replayed
+    swept = {
+        row["placement"]: row
+        for row in _asked("sweep", TRACE, *COSTS, "--jobs", 1, "--out", folder / "steps.csv", "--force")["gains"]
+    }
+    explained = _asked("why", TRACE, *COSTS, "--policy", "lag")
+    for name, step in (("static", explained["before"]), ("lag", explained["after"])):
+        assert step["full_ns"] == pytest.approx(swept[name]["step_ns"], rel=NEAR)
+        assert step["every_ns"] == pytest.approx(lines[name]["step_ns"], rel=NEAR)
+    said = _said("why", TRACE, *COSTS, "--policy", "lag")
+    assert all(format_ns(step[key]) in said for step in (explained["before"], explained["after"]) for key in step)
+    found = _asked("tornado", TRACE, *COSTS, "--policy", "lag")
+    assert found["step_ns"] == pytest.approx(swept["lag"]["step_ns"], rel=NEAR)
+    fastest = _asked("tornado", TRACE, *COSTS)
+    assert fastest["placement"] == max(swept.values(), key=lambda row: row["tokens_per_s"])["placement"]
+
+
+def test_a_lever_of_tornado_is_worth_what_replay_says_of_it():
+    """Every lever names the options of `replay` that try it on; what those give is what was promised."""
+    found = _asked("tornado", TRACE, *COSTS, "--policy", "this-step")
+    target = next(each for each in found["levers"] if "device.target=" in each["options"])
+    (what_if,) = (
+        each
+        for each in _asked("replay", TRACE, *COSTS, *target["options"].split())["what_ifs"]
+        if each["baseline"] == "this-step"
+    )
+    assert what_if["ratio"] - 1 == pytest.approx(target["gain"], rel=1e-9)
+    told = found["draft_told"]
+    plain, with_draft = (
+        {line["placement"]: line for line in _asked("replay", TRACE, *COSTS, "--policy", "this-step", *options)["runs"]}
+        for options in ((), ("--draft-ms", told["draft_ms"]))
+    )
+    ratio, baseline = (
+        with_draft[name]["steady_tokens_per_s"] / plain[name]["steady_tokens_per_s"] for name in ("this-step", "static")
+    )
+    assert told["worth"]["ratio"] == pytest.approx(ratio, rel=NEAR)
+    assert baseline == 1
+
+
+def test_answers_regions_are_sweeps():
+    """A cell of docs/answers.md is a point of a sweep: the same draws, waves and ratio."""
+    source, costs = open_trace(TRACE), load_profile(COSTS[1])
+    (setting,) = settings_of(source, costs, [8], 2, seeds=4)
+    arms = [BUILT_IN[name] for name in ARMS]
+    (region,) = regions([setting], arms, processes=1)
+    options = ("--waves", 2, *SEEDS, "--concurrency", 8)
+    explained = _asked("why", TRACE, *COSTS, *options, "--baseline", "this-step", "--policy", region.winner)
+    for key, value in (("ratio", region.gain.ratio), ("low", region.gain.found.low), ("high", region.gain.found.high)):
+        assert explained["difference"][key] == pytest.approx(value, rel=NEAR)
+
+
+def test_validate_measures_what_compare_does(tmp_path):
+    live = {
+        name: [make_trace(tmp_path / f"{name}-{turn}", name, noise_seed=turn, requests=18) for turn in range(3)]
+        for name in ("static", "lag")
+    }
+    replayed = {name: make_trace(tmp_path / name, name, origin="replayed", requests=18) for name in live}
+    (pair,) = judge(live, replayed, {}).pairs
+    (group,) = _asked("compare", *(trace.path for traces in live.values() for trace in traces))["groups"]
+    (found,) = group["comparisons"]
+    assert (pair.baseline, pair.other, pair.metric) == (found["baseline"], found["other"], found["metric"])
+    for key, value in (("ratio", pair.live.mean), ("low", pair.live.low), ("high", pair.live.high)):
+        assert found[key] == pytest.approx(value, rel=NEAR)
+
+
+def test_beyond_the_calibrated_sizes_every_command_says_so_first(folder):
+    """At 128 at once, four times what these costs were fitted on: direction only, in the sentence itself."""
+    at = ("--concurrency", 128, "--waves", 1)
+    said = "extrapolated beyond batch 32"
+    draws = ("--seeds", 3)
+    assert said in _said("why", TRACE, *COSTS, *at, *draws).split(" because ")[0]
+    assert said in _said("tornado", TRACE, *COSTS, *at, "--policy", "static").split(" how: ")[0]
+    assert said in _asked("advise", TRACE, *COSTS, *at, *draws, "--policy", "lag")["answer"]
+    assert said in _asked("sweep", TRACE, *COSTS, *at, "--jobs", 1, "--out", folder / "far.csv")["answer"]
+    assert (
+        said in _asked("what-if", TRACE, *COSTS, *at, *draws, "--policy", "lag", "--out", folder / "far.html")["answer"]
+    )
+    source, costs = open_trace(TRACE), load_profile(COSTS[1])
+    settings = settings_of(source, costs, [8, 128], 1, seeds=3)
+    near, far = regions(settings, [BUILT_IN[name] for name in ARMS], processes=1)
+    assert near.lead.extrapolation is None
+    assert said in str(far.lead.extrapolation)
+
+
+def test_replay_and_its_saved_traces_say_so_too(folder, narrow):
+    """The manifest carries it on, so that compare and report say it of traces that were written before."""
+    out = folder / "narrow"
+    at = (TRACE, "--profile", narrow, "--policy", "lag", "--out", out)
+    (found,) = _asked("replay", *at)["differences"]
+    assert "extrapolated beyond batch 2" in found["verdict"]
+    assert found["extrapolated"] in found["verdict"] or not found["resolved"]
+    _asked("replay", TRACE, "--profile", narrow, "--policy", "static", "--out", out)
+    (group,) = _asked("compare", *sorted(out.iterdir()))["groups"]
+    assert group["comparisons"] == [found]
+    page = _asked("report", *sorted(out.iterdir()), "--out", folder / "narrow.html")
+    assert page["answer"] == [group["headline"]]
+    assert "extrapolated beyond batch 2" in group["headline"]
+
+
+@pytest.fixture(scope="module")
+def narrow(folder):
+    """The shipped costs, as if fitted on batches of two at most."""
+    costs = json.loads(COSTS[1].read_text())
+    for kind in ("host", "device"):
+        for work in costs["decode"][kind].values():
+            for part in work.values():
+                if isinstance(part, dict) and "batch" in part.get("ranges", {}):
+                    part["ranges"]["batch"] = [1.0, 2.0]
+    path = folder / "narrow.json"
+    path.write_text(json.dumps(costs))
+    return path

@@ -13,7 +13,8 @@ def test_lists_all_with_ages_and_whether_they_are_lossless(capsys, monkeypatch):
     for name, kind in POLICIES.items():
         assert name in printed
         assert kind.source.split(",")[0] in printed
-    assert "budget age" in printed
+    assert "how many drafts in total (the budget)" in printed
+    assert "simtool placements lists static, this-step" in printed
 
 
 def test_one_in_detail_names_parameters_and_counters(capsys):

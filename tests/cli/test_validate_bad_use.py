@@ -41,3 +41,16 @@ def test_a_page_that_is_there_is_not_replaced_without_force(tmp_path, capsys):
     assert "is already there; pass --force" in capsys.readouterr().err
     assert page.read_text() == "mine"
     assert list(tmp_path.iterdir()) == [page]
+
+
+def test_the_help_of_published_shows_what_goes_with_it_and_no_more(capsys):
+    assert run(["validate", "--published", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Predict what others published" in shown
+    assert {word for word in shown.replace(",", " ").split() if word.startswith("--")} == {
+        "--out", "--published", "--json", "--force", "--help",
+    }  # fmt: skip
+    assert run(["validate", "--help"]) == 0
+    assert "--repeats" in capsys.readouterr().out
+    assert run(["validate", "--published", "--repeats", "3"]) == 2
+    assert "--repeats has no effect with --published" in capsys.readouterr().err

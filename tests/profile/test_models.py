@@ -47,11 +47,11 @@ def test_a_profile_keeps_the_models_of_its_traces(folder: Path) -> None:
 
 def test_traces_of_different_models_are_not_pooled_in_silence(folder: Path) -> None:
     traces = [open_trace(folder / name) for name in ("small", "large")]
-    with pytest.raises(ProfileError, match=r"toy-2M \(sha256 aaaaaaaa\).*large: target Qwen3-8B"):
+    with pytest.raises(ProfileError, match=r"toy-2M \(sha256 aaaaaaaa\).*large: target: Qwen3-8B"):
         calibrate(traces, name="p", command="test", created="2026-01-01")
     pooled = calibrate(traces, name="p", command="test", created="2026-01-01", other_models=True)
     assert pooled.models == {}
-    assert pooled.provenance.warnings[0].startswith("traces of different models were pooled: small: target toy-2M")
+    assert pooled.provenance.warnings[0].startswith("traces of different models were pooled: small: target: toy-2M")
 
 
 def test_another_models_profile_is_refused_and_named(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -60,8 +60,8 @@ def test_another_models_profile_is_refused_and_named(folder: Path, capsys: pytes
     assert "model" not in capsys.readouterr().err
     assert run(["replay", "large", *command]) == 2
     error = capsys.readouterr().err
-    assert "p.json was fitted to target toy-2M" in error
-    assert "large ran target Qwen3-8B" in error
+    assert "p.json was fitted to target: toy-2M (sha256 aaaaaaaa), and " in error
+    assert "large ran target: Qwen3-8B (sha256 bbbbbbbb); give a profile" in error
     assert run(["replay", "large", *command, "--allow-other-model"]) == 0
     assert "warning: priced with another model's profile" in capsys.readouterr().err
     assert run(["replay", "silent", *command]) == 0
@@ -97,7 +97,7 @@ def test_hashes_decide_and_names_only_where_a_hash_is_absent() -> None:
     assert check_models(("p", LARGE), ("t", by_name), allow_other=False) is None
     with pytest.raises(ProfileError):
         check_models(("p", SMALL), ("t", by_name), allow_other=False)
-    assert describe_models(by_name) == "target Qwen3-8B, draft not said"
+    assert describe_models(by_name) == "target: Qwen3-8B, drafter: not said"
     models, warnings = pooled_models([("a", SMALL), ("b", {})], allow_other=False)
     assert models == {}
     assert "b does not name its" in warnings[0]

@@ -2,23 +2,27 @@
 
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
 from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.headline import HEADLINE
+from simtool.analysis.comparison.judged import judged_comparisons, judged_for
 from simtool.cli.main import run
-from simtool.profile.storage import save_profile
+from simtool.profile.storage import load_profile, save_profile
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
-from simtool.report.terminal.advice import decide, when_told
+from simtool.report.terminal.advice import when_told
+from simtool.report.terminal.decision import Evidence, decide, headline
 from simtool.stats.interval import Interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.study.advice import Advice, Change, Lever
-from simtool.trace.trace import replace_table
+from simtool.trace.trace import open_trace, replace_table
 from tests.replay.synthetic import Line, constant_costs, profile_of, random_work, save_as_live, source_trace
 
+SHIPPED = Path(__file__).parents[2]
 #: A validate row costs a tenth of the whole forward: pruning pays where drafts are refused, and a decision is cheap.
 PREDICTOR = LinearPredictor(0.02, 0.004, 0.0)
 
@@ -124,7 +128,7 @@ def test_an_answer_that_turns_on_the_predictor_is_none(recorded, capsys, tmp_pat
     assert max(each["ratio"] for each in found["modeled"]) > 1.05
     assert max(each["ratio"] for each in found["with_recorded_predictor"]) < 1.0
     assert run(["advise", str(tmp_path / "static"), *costs]) == 1
-    assert capsys.readouterr().out.startswith("Cannot tell, it turns on the controller's predictor: ")
+    assert capsys.readouterr().out.startswith("Cannot tell, it turns on what the controller takes a verify to cost ")
 
 
 def test_without_outcomes_live_runs_still_answer(recorded, capsys, tmp_path):
@@ -144,12 +148,79 @@ def test_without_outcomes_live_runs_still_answer(recorded, capsys, tmp_path):
     assert "nothing was replayed, so what else is worth doing is not said" in said.err
 
 
-def compared(other, ratio):
+def compared(other, ratio, repetitions=1, over=Over.DRAWS):
     found = Interval.around(ratio, 0.001, "as given")
     return Comparison(
-        metric=HEADLINE, baseline="static", other=other, found=found, repetitions=1, needed=None, drifts=False,
-        over=Over.DRAWS,
+        metric=HEADLINE, baseline="static", other=other, found=found, repetitions=repetitions, needed=None,
+        drifts=over is Over.RUNS or over is Over.STEPS, over=over,
     )  # fmt: skip
+
+
+def advised(ratio, recorded=()):
+    candidate = compared("this-step", ratio)
+    return Advice("static", (candidate,), candidate, (), (), as_recorded=tuple(recorded))
+
+
+def test_live_leads_and_a_replay_that_agrees_stands_second():
+    live = compared("this-step", 0.96, 5, Over.RUNS)
+    found = decide(advised(0.95), Evidence([live]))
+    assert (found.kind, found.told, found.use, found.disagree) == ("live", True, None, False)
+    assert headline(found, "static") == (
+        "Leave it off: static is fastest. The closest, this-step, gives 4.0 % fewer tokens/s (95 % interval "
+        f"{live.interval}, live); modeled -5.0 %."
+    )
+
+
+@pytest.mark.parametrize(("live", "modeled", "use"), [(0.96, 1.05, None), (1.05, 0.96, "this-step")])
+def test_a_replay_that_contradicts_live_runs_is_said_in_the_same_sentence(live, modeled, use):
+    found = decide(advised(modeled), Evidence([compared("this-step", live, 5, Over.RUNS)], where="docs/fidelity.md"))
+    assert (found.use, found.told, found.disagree) == (use, True, True)
+    change = f"{(modeled - 1) * 100:+.1f} %"
+    assert f"live, docs/fidelity.md); replays say otherwise, this-step {change} (modeled)" in headline(found, "static")
+
+
+def test_both_predictors_of_a_replay_stand_beside_a_live_figure():
+    found = decide(advised(1.05, [compared("this-step", 0.99)]), Evidence([compared("this-step", 0.96, 5, Over.RUNS)]))
+    said = headline(found, "static")
+    assert "this-step +5.0 % by the profile's predictor and -1.0 % by the recorded one (modeled)" in said
+
+
+@pytest.mark.parametrize(("modeled", "once"), [(1.05, 0.96), (0.95, 1.04)])
+def test_one_live_run_of_each_that_points_the_other_way_leaves_it_untold(modeled, once):
+    against = compared("this-step", once, 1, Over.STEPS)
+    found = decide(advised(modeled), Evidence(once=[against]))
+    assert (found.told, found.use, found.disagree) == (False, None, True)
+    said = headline(found, "static")
+    assert said.startswith("Cannot tell: modeled, this-step gives ")
+    assert f"live, by one run of each, this-step gives {abs(once - 1) * 100:.1f} %" in said
+
+
+def test_one_live_run_of_each_that_agrees_stands_second():
+    found = decide(advised(0.95), Evidence(once=[compared("this-step", 0.96, 1, Over.STEPS)]))
+    assert (found.kind, found.told) == ("modeled", True)
+    assert "modeled); live, by one run of each, -4.0 %." in headline(found, "static")
+
+
+def test_what_was_judged_live_of_the_pair_that_ships_is_found():
+    source = open_trace(SHIPPED / "traces" / "sl16-lag")
+    costs = load_profile(SHIPPED / "models" / "profiles" / "measured-sl16.json")
+    judged = judged_for(source, costs, 8)
+    assert judged is not None
+    names = [placement.name for placement in (BUILT_IN["this-step"], BUILT_IN["lag"])]
+    found = judged_comparisons(judged, [BUILT_IN[name] for name in names])
+    assert [each.other for each in found] == names
+    assert all((each.repetitions, each.over) == (5, "runs") for each in found)
+    elsewhere = dataclasses.replace(costs, device_name="another machine")
+    assert judged_for(source, elsewhere, 8) is None
+    assert judged_for(source, costs, 64) is None
+    reordered = dataclasses.replace(BUILT_IN["lag"], order=BUILT_IN["this-step"].order, lag_steps=0)
+    assert judged_comparisons(judged, [reordered]) == []
+
+
+def test_traces_of_two_settings_are_refused_by_what_differs(capsys):
+    traces = [str(SHIPPED / "traces" / name) for name in ("sl7-lag", "sl16-lag")]
+    assert run(["advise", *traces]) == 2
+    assert "the traces differ in SL: 7 in sl7-lag, 16 in sl16-lag; give those of one setting" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("plain", "told", "gain"), [(0.9, 1.2, "8.0 %"), (0.9, 1.05, None), (1.05, 1.2, None)])
@@ -158,7 +229,7 @@ def test_a_placement_that_leads_once_its_controller_knows_the_draft_is_named(pla
     change = Change(Lever.DRAFT_MS, "this-step", compared("changed", told), draft_ms=13.04)
     candidate = compared("this-step", plain)
     found = Advice("static", (candidate,), candidate, (change,), ())
-    said = when_told(found, decide(found, []), "static")
+    said = when_told(found, decide(found, Evidence()), "static")
     if gain is None:
         assert said == ""
     else:

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from simtool.cli.main import run
-from simtool.replay.caveats import Beyond, Caveats, merged
+from simtool.replay.caveats import Caveats, merged
+from simtool.step.beyond import Beyond
 from tests.study.test_commands import costs, recorded, told
 
 __all__ = ["recorded"]  # the fixture

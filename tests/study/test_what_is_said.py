@@ -114,8 +114,8 @@ def test_studies_take_a_predictor_and_name_it(recorded, pricey, capsys, tmp_path
 
     (default, told_default), (profile, told_profile) = answer(), answer("--predictor", "profile")
     assert default == profile
-    assert "controller with the profile's predictor;" in told_default
-    assert "controller with the profile's predictor;" in told_profile
+    assert "controller with the profile's predictor of verify time;" in told_default
+    assert "controller with the profile's predictor of verify time;" in told_profile
     trace, told_trace = answer("--predictor", "trace")
     assert trace != default
     assert "controller with the trace's predictor" in told_trace

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from simtool.errors import TraceError
+from simtool.step.beyond import Beyond
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.trace.run_details import Bootstrap, ServedWorkload
 from simtool.trace.trace import open_trace, write_trace
@@ -80,3 +81,13 @@ def test_an_import_tells_what_it_rejected() -> None:
 def test_another_kind_is_named(details: dict[str, object], message: str) -> None:
     with pytest.raises(TraceError, match=f"details: {message}|details: .*{message}"):
         _ = small_manifest(details=details).run
+
+
+def test_work_beyond_the_calibrated_sizes_survives_and_is_checked() -> None:
+    told = {"name": "target", "feature": "batch", "value": 64, "low": 1.0, "high": 32}
+    assert small_manifest(origin="replayed", details={"beyond": [told]}).replay.beyond == (
+        Beyond("target", "batch", 64, 1, 32),
+    )
+    for broken in ("much", [{**told, "value": "64"}], [{"name": "target"}]):
+        with pytest.raises(TraceError, match="details: beyond cannot be read"):
+            _ = small_manifest(origin="replayed", details={"beyond": broken}).replay

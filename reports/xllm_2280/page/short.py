@@ -24,7 +24,16 @@ def sentence(answers: Sequence[TraceAnswers]) -> str:
     told = f"{first} is fastest in {count}" + "".join(f", {name} in {won}" for name, won in others)
     lags = sum(count for name, count in wins.items() if name in _LAGS)
     lag = f"a placement with a lag leads in {lags}" if lags else "no placement with a lag leads anywhere"
-    return f"Of {len(every)} settings, {told}, {ties} are ties, and {lag} (modeled)."
+    return f"Of {len(every)} settings, {told}, {ties} are ties, and {lag} (modeled{_extrapolated(every)})."
+
+
+def _extrapolated(regions: Sequence[Region]) -> str:
+    """At which concurrencies costs are extrapolated, and what is known of such; empty where they are nowhere."""
+    far = {region.concurrency: region.lead.extrapolation for region in regions if region.lead.extrapolation}
+    if not far:
+        return ""
+    worst = max(far.values(), key=lambda each: each.stretch.times)
+    return f"; {worst.where} at concurrency {_listed(list(far))}: direction only there, {worst.known}"
 
 
 def short_page(answers: Sequence[TraceAnswers], rebuilt_by: str, tables: str, picture: str) -> str:
@@ -68,7 +77,9 @@ def _grid(answers: Sequence[TraceAnswers]) -> str:
         for machine in each.machines:
             found = {r.concurrency: r for r in each.regions if r.profile == machine.profile.name}
             rows.append((machine.profile.name, str(each.sl), *(_cell(found.get(c)) for c in concurrencies)))
-    return table(("machine", "SL", *(f"at {c}" for c in concurrencies)), rows)
+    far = {r.concurrency for each in answers for r in each.regions if r.lead.extrapolation}
+    heads = (f"at {c}{', extrapolated' if c in far else ''}" for c in concurrencies)
+    return table(("machine", "SL", *heads), rows)
 
 
 def _cell(region: Region | None) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 
 from simtool.analysis.comparison.arms import Arm, unlike_machines
 from simtool.analysis.comparison.comparison import Comparison, Over
+from simtool.analysis.comparison.extrapolation import of_stretches
 from simtool.analysis.comparison.headline import HEADLINE, Metric
 from simtool.analysis.comparison.influence import paired_influence, run_influence, same_tokens
 from simtool.analysis.comparison.noise import foreign_load
@@ -75,6 +76,9 @@ def compare(baseline: Arm, other: Arm, metric: Metric = HEADLINE) -> Comparison:
         other_metric=opposite,
         other_ratio=None if opposite is None else math.exp(_log_mean(other, opposite) - _log_mean(baseline, opposite)),
         load=foreign_load([*baseline.traces, *other.traces]),
+        extrapolation=of_stretches(
+            run.stretch for arm in (baseline, other) for run in arm.runs if run.stretch is not None
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from simtool.analysis.comparison.extrapolation import Extrapolation
 from simtool.analysis.comparison.headline import Metric, disagree
 from simtool.analysis.comparison.noise import NO_LOAD, ForeignLoad
 from simtool.analysis.comparison.order import Order
@@ -33,7 +34,8 @@ class Comparison:
     more than their steps tell. order: how measured repetitions lie in time. unused: runs left out, for the other arm
     has one only. caveat: what else differs, and so may be what made the difference. instead: why another metric is
     compared than was asked for. other_metric, other_ratio: the other of steady and whole-run tok/s, and its ratio; None
-    where it was not compared. load: of other programs on the machine.
+    where it was not compared. load: of other programs on the machine. extrapolation: replays priced beyond the
+    calibrated sizes; None where there are none.
     """
 
     metric: Metric
@@ -51,6 +53,7 @@ class Comparison:
     other_metric: Metric | None = None
     other_ratio: float | None = None
     load: ForeignLoad = NO_LOAD
+    extrapolation: Extrapolation | None = None
 
     @property
     def ratio(self) -> float:
@@ -65,7 +68,7 @@ class Comparison:
     @property
     def resolved(self) -> bool:
         """Whether the interval leaves out "no difference", and sees all that could have made one."""
-        return self._clear and not self._blind
+        return self._clear and not self._blind and self._reaches
 
     @property
     def spans(self) -> bool:
@@ -93,6 +96,11 @@ class Comparison:
         return self.drifts and (self.repetitions == 1 or self.order is Order.APART)
 
     @property
+    def _reaches(self) -> bool:
+        """Whether the difference is larger than what costs beyond the calibrated sizes may be off by."""
+        return self.extrapolation is None or self.extrapolation.allows(self.found)
+
+    @property
     def interval(self) -> str:
         """The interval of the change, in percent, and what it ranges over; a dash where there is none."""
         return self.ends if self.found.bounds is None else f"{self.ends} over {self.over}"
@@ -110,7 +118,7 @@ class Comparison:
     @property
     def claim(self) -> str:
         """The verdict without what the noise gate says."""
-        parts = (self._claim, self._opposite if self.resolved else "", self.instead, self.caveat)
+        parts = (self._claim, self._stretched, self._opposite if self.resolved else "", self.instead, self.caveat)
         return "; ".join(part for part in parts if part)
 
     @property
@@ -121,6 +129,11 @@ class Comparison:
         interval = f"{LEVEL_TEXT} interval {self.interval}"
         if self.resolved:
             return f"{self.other} {self._effect()} than {self.baseline} ({interval})"
+        if self._clear and not self._blind and self.extrapolation is not None:
+            return (
+                f"cannot tell {self.other} from {self.baseline}: {self.extrapolation.where}, and "
+                f"{self.extrapolation.known}; it {self._effect()} here ({interval})"
+            )
         if self._clear and self.repetitions == 1:
             return (
                 f"cannot tell {self.other} from {self.baseline} by one run each: it {self._effect()} here "
@@ -132,6 +145,13 @@ class Comparison:
                 f"drifts; it {self._effect()} here ({interval} were there no drift); record them interleaved"
             )
         return f"cannot tell {self.other} from {self.baseline}: the {interval} spans zero; {self._remedy()}"
+
+    @property
+    def _stretched(self) -> str:
+        """What is to be said of costs beyond the calibrated sizes, where the claim has not said it."""
+        if self.extrapolation is None or (self._clear and not self.resolved):
+            return ""
+        return str(self.extrapolation) if self.resolved else self.extrapolation.where
 
     @property
     def _opposite(self) -> str:
@@ -147,7 +167,8 @@ class Comparison:
         told = {name: getattr(self, name) for name in (*names, "instead", "resolved", "disagrees", "verdict")}
         ends = {"low": self.found.low, "high": self.found.high, "level": self.found.level}
         opposite = {"other_metric": self.other_metric, "other_ratio": self.other_ratio}
-        return {**told, **ends, **opposite, "order": self.order, "unused": list(self.unused), **self.load.to_dict()}
+        told |= {"order": self.order, "unused": list(self.unused), "extrapolated": str(self.extrapolation or "")}
+        return {**told, **ends, **opposite, **self.load.to_dict()}
 
     def _effect(self) -> str:
         size = f"{abs(self.ratio - 1) * 100:.1f} %"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from simtool.analysis.comparison.headline import Metric
 from simtool.analysis.metrics import decode_steps_of, emitted_by_step, full_occupancy
+from simtool.step.beyond import Beyond, stretch_of
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
@@ -43,7 +44,7 @@ class Run:
 
     workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
     cycles: how often its distinct prompts could fill its batch; None: not known. refitted: priced at a draw of what
-    the costs may be, and not at the fit.
+    the costs may be, and not at the fit. stretch: how far its step was priced beyond the calibrated sizes.
     whole: the rest of the run; None in a study, which keeps the full batch only.
     """
 
@@ -54,6 +55,7 @@ class Run:
     whole: Whole | None = None
     cycles: float | None = None
     refitted: bool = False
+    stretch: Beyond | None = None
 
 
 def run_of(trace: Trace) -> Run:
@@ -71,6 +73,7 @@ def _run_of(trace: Trace) -> Run:
         whole=_whole(trace) if full.height else None,
         cycles=cycles_of(trace, full),
         refitted=trace.manifest.replay.refit is not None,
+        stretch=stretch_of(trace.manifest.replay.beyond),
     )
 
 

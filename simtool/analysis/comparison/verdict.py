@@ -91,6 +91,7 @@ class Verdict:
         if self._undecided:
             claim = f"cannot tell {', '.join(each.other for each in self.comparisons)} from {self.baseline.name}"
             caveats = "".join(f"; {each.caveat}" for each in self.comparisons if each.caveat)
+            caveats += "".join(dict.fromkeys(f"; {e.extrapolation.where}" for e in self.comparisons if e.extrapolation))
             if self._by_one_run_each:
                 return f"{claim} by one run each: {DRIFT_REMEDY}{caveats}"
             if not self._sums_up:

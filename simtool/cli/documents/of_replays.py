@@ -321,9 +321,10 @@ class TurnRecord(Record):
 class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     """use: the placement to turn on; null: none. told: whether that can be told. verdict: what it rests on.
 
-    origin: live or modeled. candidates: all, of that origin. modeled: all, by replays. with_recorded_predictor: again
-    with the controller's predictor that the trace was recorded with, where that is another. noise_only: the intervals
-    do not cover the fit of the costs.
+    origin: live or modeled. measured_in: the page that its live runs stand on; empty: they are those of the traces.
+    candidates: all, of that origin. modeled: all, by replays. with_recorded_predictor: again with the controller's
+    predictor that the trace was recorded with, where that is another. live_once: by one live run of each, which settle
+    nothing. disagree: what was measured and what was computed, or the two predictors, say different things.
     """
 
     trace: str
@@ -331,8 +332,11 @@ class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     use: str | None
     told: bool
     origin: Literal["live", "modeled"]
+    measured_in: str
+    disagree: bool
     verdict: ComparisonRecord
     candidates: list[ComparisonRecord]
+    live_once: list[ComparisonRecord]
     modeled: list[ComparisonRecord]
     with_recorded_predictor: list[ComparisonRecord]
     changes: list[ChangeRecord]

@@ -30,12 +30,16 @@ class GainRecord(Record):
 
 
 class SweepDocument(JsonDocument, tag="simtool.sweep/1"):
-    """table: the file written. basis: what is averaged and what intervals cover. failed: points without a row."""
+    """table: the file written. basis: what is averaged and what intervals cover. failed: points without a row.
+
+    answer: the sentence that the terminal opens with.
+    """
 
     origin: Replayed
     table: str
     basis: str
     baseline: str
+    answer: str
     gains: list[GainRecord]
     warnings: list[str]
     failed: list[str]
@@ -83,11 +87,20 @@ class PathRecord(Record):
     after_ns: float
 
 
+class MeanStepRecord(Record):
+    """A mean step at the fitted costs without noise. full_ns: of the full batch, as every study has it; every_ns: of
+    all decode steps, as replay and compare have it.
+    """
+
+    full_ns: float
+    every_ns: float
+
+
 class WhyDocument(JsonDocument, tag="simtool.why/1"):
     """difference: the placement's tokens/s over the baseline's. tokens_change, step_change: of the mean full step.
 
     by_pruning, by_age: the parts of tokens_change, which multiply to it; null where no older confidence is read. path:
-    what changes by a thousandth of the step at least, what left most first.
+    what changes by a thousandth of the step at least, what left most first. before, after: the steps it is the path of.
     """
 
     origin: Replayed
@@ -98,19 +111,24 @@ class WhyDocument(JsonDocument, tag="simtool.why/1"):
     by_pruning: float | None
     by_age: float | None
     path: list[PathRecord]
+    before: MeanStepRecord
+    after: MeanStepRecord
     warnings: list[str]
 
 
 class BarRecord(Record):
     """What one piece of a step is worth, ns of the mean full-batch step; negative: lost. own_ns: what it takes itself.
 
-    free_ns: gained if it took no time, of which follows_ns is not its own. halved_ns: if it took half. unsynced_ns: if
-    it did not block; null where it does not. moved_ns: in its best other place, moved_to; null: it has none.
+    stream: host, or the device stream that runs it. free_ns: gained if it took no time, of which follows_ns is not its
+    own. halved_ns, tenth_ns: if it took half, a tenth less. unsynced_ns: if it did not block; null where it does not.
+    moved_ns: in its best other place, moved_to; null: it has none.
     """
 
     name: str
     lane: Literal["host", "device"]
+    stream: str
     own_ns: float
+    tenth_ns: float
     free_ns: float
     follows_ns: float
     halved_ns: float
@@ -119,14 +137,41 @@ class BarRecord(Record):
     moved_to: Table | None
 
 
+class LeverRecord(Record):
+    """A change that gains something. gain: of tokens/s, a share. what, name, action: in words. options: of `simtool
+    replay`, to try it on; empty: it has none.
+    """
+
+    kind: Literal["shorter", "moved", "unblocked", "told"]
+    gain: float
+    what: str
+    name: str
+    action: str
+    options: str
+    on_host: bool
+
+
+class DraftToldRecord(Record):
+    """What it is worth to tell the controller of `placement` what a draft costs, over the document's placement."""
+
+    placement: str
+    draft_ms: float
+    worth: ComparisonRecord
+
+
 class TornadoDocument(JsonDocument, tag="simtool.tornado/1"):
-    """bars: the largest first."""
+    """placement: the one asked for, else the fastest. bars, levers: the largest first; a lever is a piece that takes a
+    tenth less, has another place or does not block, or the controller told what a draft costs. draft_told: null where
+    it is told already. step_ns: the mean full-batch step.
+    """
 
     origin: Replayed
     basis: str
     placement: str
     concurrency: int
     step_ns: float
+    levers: list[LeverRecord]
+    draft_told: DraftToldRecord | None
     bars: list[BarRecord]
     warnings: list[str]
 
@@ -199,6 +244,7 @@ class WhatIfDocument(JsonDocument, tag="simtool.what-if/1"):
 
 
 class AnswersDocument(JsonDocument, tag="simtool.answers/1"):
-    """written: every file."""
+    """answer: the page's first sentence. written: every file."""
 
+    answer: str
     written: list[str]

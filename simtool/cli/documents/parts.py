@@ -37,8 +37,9 @@ class ComparisonRecord(Record):
     drifts: measured, so that two runs of one setting differ by more than their steps tell. order: how measured
     repetitions lie in time. unused: runs left out. caveat: what else differs. instead: why another metric is compared
     than was asked for. other_metric, other_ratio: the other of steady and whole-run tok/s. disagrees: that one points
-    the other way. trustworthy: no run had more foreign load than the noise gate allows. verdict: all that as a
-    sentence.
+    the other way. trustworthy: no run had more foreign load than the noise gate allows. extrapolated: how far costs
+    were priced beyond the calibrated sizes, and how far off such costs were; empty: they were not. verdict: all that as
+    a sentence.
     """
 
     metric: Metric
@@ -63,6 +64,7 @@ class ComparisonRecord(Record):
     disagrees: bool
     trustworthy: bool
     others_share: OthersShare
+    extrapolated: str
     verdict: str
 
 

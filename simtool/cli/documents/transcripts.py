@@ -73,11 +73,14 @@ def printed_by(command: str, folder: Path) -> list[str]:
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """Return a page with every transcript that leaves nothing out run again."""
+    """Return a page with every transcript run again that leaves nothing out, or only the end."""
     lines = text.splitlines()
     for each in reversed(transcripts(text)):
-        if _LEFT_OUT not in each.shown:
-            lines[each.first : each.last] = [_INDENT + line for line in printed_by(each.command, folder)]
+        kept = each.shown[:-1] if each.shown[-1:] == (_LEFT_OUT,) else each.shown
+        if _LEFT_OUT not in kept:
+            printed = printed_by(each.command, folder)
+            shown = printed if kept == each.shown else [*printed[: len(kept)], _LEFT_OUT]
+            lines[each.first : each.last] = [_INDENT + line for line in shown]
     return "\n".join(lines) + "\n"
 
 

@@ -13,6 +13,7 @@ from simtool.errors import UsageError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
+    from simtool.replay.caveats import Caveats
     from simtool.trace.trace import Trace
 
 
@@ -45,11 +46,17 @@ def costs_for(
     return with_changes(with_proxies(profile), changes)
 
 
-def modeled_on(profile: Profile, source: Trace) -> str:
-    """Return what a verdict of replays opens with: "modeled", and on whose machine where that is not the trace's."""
-    if profile.device_name == source.manifest.device_name:
-        return "modeled"
-    return f"modeled at the costs of another machine, {profile.name}"
+def modeled_on(profile: Profile, source: Trace, caveats: Caveats | None = None) -> str:
+    """Return what a verdict of replays opens with: "modeled", and on whose machine where that is not the trace's.
+
+    caveats: of an answer that no comparison makes, which would say itself how far costs were extrapolated.
+    """
+    from simtool.analysis.comparison.extrapolation import extrapolation
+
+    same = profile.device_name == source.manifest.device_name
+    whose = "modeled" if same else f"modeled at the costs of another machine, {profile.name}"
+    far = extrapolation(caveats.beyond) if caveats is not None else None
+    return f"{whose}, {far.opening}" if far is not None else whose
 
 
 def _of_same_models(profile: Profile, path: Path, source: Trace, *, allow_other: bool) -> Profile:

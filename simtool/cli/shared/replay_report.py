@@ -135,7 +135,9 @@ def _what_if(comparison: Comparison) -> str:
     interval = f"95 % interval {comparison.interval}"
     if comparison.found.bounds is None:
         interval = f"no interval: {comparison.method}"
-    return f"{comparison.other}: {(comparison.ratio - 1) * 100:+.1f} % tokens/s over {comparison.baseline} ({interval})"
+    far = f"; {comparison.extrapolation.where}" if comparison.extrapolation is not None else ""
+    change = f"{(comparison.ratio - 1) * 100:+.1f} %"
+    return f"{comparison.other}: {change} tokens/s over {comparison.baseline} ({interval}){far}"
 
 
 def _both(number: Number, before: Sequence[TraceLine], after: Sequence[TraceLine]) -> tuple[str, str]:
@@ -148,7 +150,8 @@ def _warn(caveats: Mapping[str, Caveats], changes: Sequence[str], *, verbose: bo
 
     changes: told already, in the table's title.
     """
-    from simtool.replay.caveats import Caveats, farthest
+    from simtool.replay.caveats import Caveats
+    from simtool.step.beyond import farthest
 
     told: dict[str, list[str]] = {}
     for name, each in caveats.items():

@@ -37,7 +37,8 @@ Changes = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Change a cost first, as in replay. May be repeated."),
 ]
 Waves = Annotated[
-    int | None, typer.Option(help="Requests that each slot serves, cut or queued again; default: the trace once.")
+    int | None,
+    typer.Option(help="How many requests each slot serves, the trace's cut or queued again; default: the trace once."),
 ]
 Seeds = Annotated[int, typer.Option(help="Replays with noise of each order, for the intervals; 0: no noise.")]
 NoiseOnly = Annotated[
@@ -143,6 +144,15 @@ def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | No
         f"profile {costs.name} has no cost of {', '.join(missing)}, which {placement.name} runs: its recordings never "
         "did; give a --profile calibrated with one that does"
     )
+
+
+def is_priced(costs: Profile, placement: Placement) -> bool:
+    """Whether costs have every op of a placement."""
+    try:
+        check_priced(costs, placement)
+    except UsageError:
+        return False
+    return True
 
 
 def basis(settings: Sequence[Setting]) -> str:

@@ -39,8 +39,8 @@ class FillEstimate:
     def __str__(self) -> str:
         took = f"{self.seconds / 60:.0f} min" if self.seconds > 90 else f"{math.ceil(self.seconds)} s"
         return (
-            f"{self.requests} requests, {self.anchors} anchors: about {took} or longer, {_size(self.model_bytes)} of "
-            f"weights and up to {_size(self.peak_bytes)} beside them"
+            f"{self.requests} requests, {self.anchors} positions to draft from: about {took} or longer, "
+            f"{_size(self.model_bytes)} of weights and up to {_size(self.peak_bytes)} beside them"
         )
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from simtool.replay.caveats import Beyond, farthest
 from simtool.replay.columns import EventColumns, RowColumns, StepColumns, Stretch
 from simtool.replay.compiled.clock import Times
 from simtool.replay.compiled.plan import Plan
 from simtool.replay.prices.price_list import PriceList
 from simtool.replay.prices.step_program import StepProgram
 from simtool.replay.request_queue import RequestQueue
+from simtool.step.beyond import Beyond, farthest
 
 Ints = NDArray[np.int64]
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.profile.profile import Profile
-from simtool.replay.caveats import Beyond, farthest
 from simtool.replay.keyed_rng import uniform
 from simtool.replay.prices.price_list import PriceList
 from simtool.replay.prices.step_program import GAP, compile_step
 from simtool.replay.scenario import NoiseMode
 from simtool.replay.step_planner import StepPlan
+from simtool.step.beyond import Beyond, farthest
 
 #: Anchors that share one draw of noise: their residuals are consecutive ones of the recording.
 BLOCK_TOKENS = 32

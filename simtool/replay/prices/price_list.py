@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from simtool.errors import ProfileError
 from simtool.profile.cost import SLACK, Cost
-from simtool.replay.caveats import Beyond
 from simtool.replay.prices.step_program import Price, StepProgram
+from simtool.step.beyond import Beyond
 from simtool.step.cost_features import DECODE_FEATURES, PREFILL_FEATURES
 from simtool.step.idle_effects import IDLE_FEATURES
 

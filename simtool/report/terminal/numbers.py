@@ -37,7 +37,7 @@ STEADY = Number("steady tok/s", "steady_tokens_per_s", lambda s: s.steady_tokens
 WHOLE_RUN = Number("whole-run tok/s", "whole_run_tokens_per_s", lambda s: s.tokens_per_s, ",.0f", "run tok/s")
 TPOT = Number("TPOT mean", "tpot_mean_ns", lambda s: s.tpot.mean_ns, head="TPOT")
 ACCEPTED = Number("acceptance length", "acceptance_length", lambda s: s.acceptance_length, ".2f", "accept")
-STEP = Number("step", "step_ns", lambda s: s.step.mean_ns, head="step")
+STEP = Number("step (all)", "step_ns", lambda s: s.step.mean_ns, head="step (all)")
 EXPOSED = Number("host exposed/step", "host_exposed_per_step_ns", lambda s: s.exposed_per_step_ns, head="host")
 
 NUMBERS = (
@@ -57,7 +57,8 @@ NUMBERS = (
 SHORT = (TPOT, ACCEPTED, STEP, EXPOSED)
 #: What the heads of SHORT mean.
 SHORT_HEADS = (
-    "TPOT: mean time per output token; accept: acceptance length (accepted + 1); host: exposed host time of a step"
+    "TPOT: mean time per output token; accept: acceptance length (accepted + 1); step (all): over all decode steps, "
+    "while the batch fills and drains too; host: of it, host work that the idle device waited for"
 )
 
 #: What requests wait for. Only where they arrive over time: in a closed loop all but the first few queue by design.

@@ -6,7 +6,7 @@ decision and the controller. So one replay serves every placement of a lag, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
+from simtool.analysis.comparison.extrapolation import extrapolation
 from simtool.analysis.comparison.headline import BASELINE
 from simtool.profile.profile import Profile
 from simtool.profile.sync_costs import with_sync_costs
@@ -26,6 +27,7 @@ from simtool.replay.compiled.served import serve
 from simtool.replay.replay import as_run, caveats_of
 from simtool.report.whatif.model import Json, costs_json, placement_json
 from simtool.stats.student import quantile
+from simtool.step.beyond import Beyond
 from simtool.step.cost_features import PREFILL_FEATURES
 from simtool.step.placement import Placement, without_sync
 from simtool.study.runner import Setting, arm_of, run_cells
@@ -99,6 +101,7 @@ def _point(grid: WhatIfGrid, setting: Setting, placements: Sequence[Placement], 
     replays = CompiledReplays(setting.source)
     plans: dict[str, Json] = {}
     told: dict[str, Json] = {}
+    beyond: dict[str, tuple[Beyond, ...]] = {}
     luck: list[list[float]] = []
     for placement in placements:
         profile, scenario = as_run(setting.profile, replace(setting, seeds=()).scenarios(placement)[0])
@@ -110,9 +113,18 @@ def _point(grid: WhatIfGrid, setting: Setting, placements: Sequence[Placement], 
         visits = Visits(run.looked_up, run.substituted)
         caveats = caveats_of(setting.source, profile, scenario, visits, run.extrapolated)
         ends = None if setting.seeds else _ends(grid.against_baseline(setting, placement.name))
+        beyond[placement.name] = caveats.beyond
         told[placement.name] = {"plan": lag, "caveats": [*caveats.short(), *caveats.proxies], "ends": ends}
     progress()
-    return {"concurrency": setting.concurrency, "plans": plans, "placements": told, "luck": luck}
+    shown = {name: {**mine, "extrapolated": _extrapolated(name, beyond)} for name, mine in told.items()}
+    return {"concurrency": setting.concurrency, "plans": plans, "placements": shown, "luck": luck}
+
+
+def _extrapolated(name: str, beyond: Mapping[str, tuple[Beyond, ...]]) -> str:
+    """What opens a placement's answer where it or the baseline was priced beyond the calibrated sizes; else empty."""
+    both = () if name == BASELINE else (*beyond[name], *beyond.get(BASELINE, ()))
+    found = extrapolation(both)
+    return found.opening if found is not None else ""
 
 
 def _ends(comparison: Comparison | None) -> list[float] | None:

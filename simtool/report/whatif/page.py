@@ -108,7 +108,8 @@ def _method(comparison: Comparison | None) -> str:
 
 def answer_text(name: str, concurrency: int, sl: int, comparison: Comparison | None) -> str:
     """Return the first line, in the words of words.js."""
-    where = f"modeled: {name} at concurrency {concurrency} and SL {sl}"
+    far = f", {comparison.extrapolation.opening}" if comparison and comparison.extrapolation else ""
+    where = f"modeled{far}: {name} at concurrency {concurrency} and SL {sl}"
     if comparison is None:
         return f"{where} is what the others are compared with"
     ratio, bounds = comparison.ratio, comparison.found.bounds

@@ -2,7 +2,7 @@
 function show() {
   if (chosen.step === null || !asItStands(chosen.placement).lengths.some(each => each[0] === chosen.step)) chosen.step = usualStep(chosen.placement);
   const now = reckon(), { concurrency } = point();
-  $$("answer").textContent = answerText(now.name, concurrency, grid().sl, now.found, now.changed);
+  $$("answer").textContent = answerText(now.name, concurrency, grid().sl, now.found, now.changed, point().placements[now.name].extrapolated);
   $$("worth").textContent = worthText(now.ours);
   $$("change").textContent = now.worth ? `Your changes: ${ratioText(now.worth, `${now.name} as it stands`)}` : "";
   list($$("caveats"), point().placements[now.name].caveats);

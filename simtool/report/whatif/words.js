@@ -11,10 +11,12 @@ function ratioText(found, other) {
   return `${size} than ${other} (${ends.join(" to ")})`;
 }
 
-function answerText(name, concurrency, sl, found, changed) {
+// far: how far costs are extrapolated; "" where they are not.
+function answerText(name, concurrency, sl, found, changed, far) {
+  const modeled = `modeled${far ? `, ${far}` : ""}`;
   const where = `${name}${changed ? " with your changes" : ""} at concurrency ${concurrency} and SL ${sl}`;
-  if (!found) return `modeled: ${where} is what the others are compared with`;
-  return `modeled: ${where}: ${ratioText(found, MODEL.baseline)}`;
+  if (!found) return `${modeled}: ${where} is what the others are compared with`;
+  return `${modeled}: ${where}: ${ratioText(found, MODEL.baseline)}`;
 }
 
 const geometricMean = values => Math.exp(values.reduce((sum, each) => sum + Math.log(each), 0) / values.length);

@@ -44,3 +44,8 @@ def test_a_page_is_refreshed_in_place():
     assert "    lag: legal." in found
     assert "stale" not in found
     assert found.endswith("\n\nafter\n")
+
+
+def test_what_shows_the_first_lines_only_is_refreshed_to_as_many():
+    found = refreshed("    $ simtool placements lag\n    stale\n    ...\n", ROOT)
+    assert found.splitlines()[1:] == [f"    {printed_by('placements lag', ROOT)[0]}", "    ..."]

@@ -41,7 +41,7 @@ def test_every_anchor_is_filled_and_filling_again_changes_nothing(recorded, caps
     assert (report["anchors"], report["filled"], report["disagreeing"]) == (16, 16, 0)
     before = open_trace(recorded).table("outcomes")
     assert run(["fill", recorded, *models()]) == 0
-    assert "outcomes: 16 of 16 anchors filled (100%)" in capsys.readouterr().err
+    assert "outcomes: 16 of 16 positions filled (100%)" in capsys.readouterr().err
     assert open_trace(recorded).table("outcomes").equals(before)
 
 

@@ -53,7 +53,9 @@ def test_weights_are_counted_as_they_lie():
 
 def test_it_is_said_in_a_sentence():
     text = str(FillEstimate(requests=3, anchors=70, seconds=0.2, model_bytes=5 << 20, peak_bytes=3 << 30))
-    assert text == "3 requests, 70 anchors: about 1 s or longer, 5 MiB of weights and up to 3.0 GiB beside them"
+    assert text == (
+        "3 requests, 70 positions to draft from: about 1 s or longer, 5 MiB of weights and up to 3.0 GiB beside them"
+    )
     assert "about 2 min or longer" in str(FillEstimate(3, 70, 120.0, 1, 1))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -19,13 +19,13 @@ from simtool.cli.shared.policies import ALL
 from simtool.errors import SimtoolError, UsageError
 
 if TYPE_CHECKING:
-    from simtool.analysis.comparison.comparison import Comparison
     from simtool.cli.documents.of_replays import AdviseDocument
     from simtool.profile.profile import Profile
     from simtool.replay.controller_options import PredictorChoice
-    from simtool.report.terminal.advice import Decision
+    from simtool.report.terminal.decision import Decision
     from simtool.study.advice import Advice
     from simtool.study.runner import Setting
+    from simtool.trace.manifest import Manifest
     from simtool.trace.trace import Trace
 
 _MOST_DRAWS = 200
@@ -49,7 +49,8 @@ def advise(
 ) -> None:  # fmt: skip
     """Say whether to turn a placement on, by how much that pays, what matters more and what would turn the answer.
 
-    Live runs of static and of a candidate decide where there are any, else replays. Exit status 1: it cannot be told.
+    Live runs of static and of a candidate decide where there are any, among the traces or in docs/fidelity.md; else
+    replays. Exit status 1: it cannot be told.
     """
     if not 3 <= seeds <= _MOST_DRAWS:
         raise UsageError(f"--seeds {seeds}: an interval worth acting on needs 3 or more; at most {_MOST_DRAWS}")
@@ -59,15 +60,20 @@ def advise(
     candidates = [placement for placement in named if placement.name != BASELINE]
     if not candidates:
         raise UsageError(f"--policy {BASELINE} is what the others are compared with; name another placement")
+    from simtool.analysis.comparison.judged import judged_comparisons, judged_for
+    from simtool.profile.judged_live import PAGE
     from simtool.replay.controller_options import ControllerOptions
     from simtool.report.terminal import advice as words
+    from simtool.report.terminal.decision import Evidence, decide
     from simtool.study.advice import STAGES
     from simtool.study.advice import advise as run
 
     opened, source, costs = _open(traces, profile, predictor, seeds, allow_other_model=allow_other_model)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     same_load = concurrency in (None, source.manifest.concurrency)
-    live, aside = words.live_comparisons(opened, BASELINE) if same_load else ([], [])
+    live, once = words.live_comparisons(opened, BASELINE) if same_load else ([], [])
+    judged = judged_for(source, costs, wanted)
+    before = judged_comparisons(judged, candidates) if judged is not None and not live else []
     from simtool.study.runner import Setting
     from simtool.study.settings import settings_of
 
@@ -81,7 +87,8 @@ def advise(
             source, costs, [wanted], waves, seeds=draws, noise_only=noise_only, predictor=predictor
         )
         known = {placement.name for placement in candidates}
-        leading = max(live, key=lambda each: each.ratio).other if live else None
+        ahead = [each for each in (live or before) if each.ratio > 1]
+        leading = max(ahead, key=lambda each: each.ratio).other if ahead else None
         with console.progress("replaying", total=STAGES) as done:
             found = run(
                 setting,
@@ -92,18 +99,26 @@ def advise(
                 progress=done,
             )
     except SimtoolError as error:
-        if not live:
+        if not live and not before:
             raise
         console.after(f"nothing was replayed, so what else is worth doing is not said: {error}")
-    decision = words.decide(found, live, modeled_on(costs, source))
+    evidence = Evidence(live or before, once, PAGE if before else "", modeled_on(costs, source))
+    decision = decide(found, evidence)
     if json:
         console.emit(_document(found, decision, source))
     else:
-        _print(found, decision, setting, aside)
+        _print(found, decision, setting, words.rests_on(decision, setting, opened, judged))
     if found is not None:
         study.warn(found.caveats, verbose=verbose)
     if not decision.told:
         raise typer.Exit(FINDING)
+
+
+#: What traces of one setting have in common.
+_ALIKE: Mapping[str, Callable[[Manifest], object]] = {
+    "SL": lambda manifest: manifest.sl,
+    "the drafter": lambda manifest: manifest.algorithm,
+}
 
 
 def _draws(costs: Profile, seeds: int) -> int:
@@ -123,8 +138,13 @@ def _open(
     from simtool.trace.checks.sound import open_sound
 
     opened = [open_sound(path) for path in paths]
-    if len({(trace.manifest.sl, trace.manifest.algorithm) for trace in opened}) > 1:
-        raise UsageError("the traces differ in SL or drafter; give those of one setting")
+    for what, read in _ALIKE.items():
+        holders: dict[object, str] = {}
+        for trace in opened:
+            holders.setdefault(read(trace.manifest), trace.path.name)
+        if len(holders) > 1:
+            found = ", ".join(f"{value} in {name}" for value, name in holders.items())
+            raise UsageError(f"the traces differ in {what}: {found}; give those of one setting")
     best = max(opened, key=lambda trace: trace.table("outcomes").height)
     live = [trace for trace in opened if trace.manifest.origin == "live"]
     if profile is None and len(live) > 1:
@@ -148,11 +168,12 @@ def _pooled(live: Sequence[Trace], seeds: int) -> Profile:
     return with_proxies(replace(costs, predictor=recorded[0] if recorded else costs.predictor))
 
 
-def _print(found: Advice | None, decision: Decision, setting: Setting, aside: Sequence[Comparison]) -> None:
+def _print(found: Advice | None, decision: Decision, setting: Setting, rests_on: Sequence[str]) -> None:
     from simtool.report.terminal import advice as words
+    from simtool.report.terminal.decision import headline
     from simtool.report.terminal.tables import table
 
-    console.say(words.headline(decision, BASELINE), style="bold")
+    console.say(headline(decision, BASELINE), style="bold")
     if told := words.when_told(found, decision, BASELINE):
         console.say(told, style="bold")
     console.show(table(f"Against {BASELINE}, tokens/s ({decision.origin})", *words.each_of(decision)))
@@ -161,8 +182,8 @@ def _print(found: Advice | None, decision: Decision, setting: Setting, aside: Se
         if rows := words.what_matters(found):
             heads = ("change", "gain", f"95 % over {found.best.over}")
             console.show(table(f"What else is worth doing, under {best} (modeled)", heads, rows))
-        _section(f"What would turn it: {best} against {BASELINE} (modeled)", words.what_turns(found))
-    _section("It rests on", words.rests_on(decision, setting, aside))
+        _section(f"What would turn it: {best} against {BASELINE} (modeled)", words.what_turns(found, decision))
+    _section("It rests on", rests_on)
     _section("To be surer", [words.to_be_surer(decision, setting.source, setting.concurrency, (BASELINE, best))])
 
 
@@ -175,16 +196,19 @@ def _section(title: str, lines: Sequence[str]) -> None:
 def _document(found: Advice | None, decision: Decision, source: Trace) -> AdviseDocument:
     from simtool.cli.documents.of_replays import AdviseDocument, ChangeRecord, TurnRecord
     from simtool.cli.documents.record import document, record
-    from simtool.report.terminal import advice as words
+    from simtool.report.terminal.decision import headline
 
     changes = found.changes if found else ()
     return document(
         AdviseDocument,
         trace=str(source.path),
-        answer=words.headline(decision, BASELINE),
+        answer=headline(decision, BASELINE),
         use=decision.use,
         told=decision.told,
         origin=decision.kind,
+        measured_in=decision.evidence.where,
+        disagree=decision.disagree,
+        live_once=[as_record(each) for each in decision.evidence.once],
         verdict=as_record(decision.comparison),
         candidates=[as_record(each) for each in decision.others],
         modeled=[as_record(each) for each in found.comparisons] if found else [],

@@ -17,7 +17,7 @@ from simtool.cli.options import (
     command_line,
     options_given,
 )
-from simtool.cli.registry import PUBLISHED, load_target
+from simtool.cli.registry import COMMANDS, PUBLISHED, load_target
 from simtool.cli.shared import console
 from simtool.cli.shared import live_options as options
 from simtool.cli.shared.policies import ALL
@@ -35,7 +35,7 @@ def validate(
     out: Annotated[Path | None, typer.Option(help="Folder for everything: fit/, live/, replayed/, profile, validation; "
                                              "with --published a page (Markdown), default: none.")] = None,
     published: Annotated[bool, typer.Option("--published", help="Instead: predict what others published from what else "
-                                            "they published.")] = False,
+                                            "they published. Only --out, --json and --force go with it.")] = False,
     policy: Annotated[list[str] | None, typer.Option(help="Placements to judge; may be repeated; default: the four "
                                                           "arms of the pull request.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda or npu.")] = "cpu",
@@ -150,7 +150,7 @@ def validate(
 
 def _validate_published(out: Path | None, *, json: bool, force: bool) -> None:
     """Nothing is recorded, so every option of a recording is refused."""
-    known = {"published", "out", "json", "force"}
+    known = COMMANDS["validate"].modes["--published"].parameters
     if others := [name for name in options_given() if name not in known]:
         raise UsageError(f"--{others[0].replace('_', '-')} has no effect with --published; leave it out")
     if out is not None:

@@ -78,7 +78,7 @@ def break_even(
         )
         console.emit(document)
     else:
-        _print(points, lagged.name, modeled_on(costs, source), study.ranges_over(settings[0]))
+        _print(points, lagged.name, modeled_on(costs, source, caveats_of(points)), study.ranges_over(settings[0]))
         console.after(f"modeled, {basis}; shares of the tokens of a step, against this-step")
     study.warn(caveats_of(points), verbose=verbose)
 

@@ -62,12 +62,17 @@ def _print_list(chosen: list[Policy]) -> None:
         )
         for each in chosen
     ]
-    columns = ("policy", "budget age", "split age", "lossless", "source")
+    columns = ("policy", "budget", "split", "lossless", "source")
     console.show(table("Policies, with the parameters that their sources give them", columns, rows))
     console.say(
-        "ages in steps: of the confidence behind the total and behind each sequence's share; -: none. Use one where a "
-        "placement is taken: --policy NAME, NAME:PARAMETER=VALUE,... or PLACEMENT@NAME. One in detail: simtool "
-        "policies NAME"
+        "A policy is the rule by which a step's verify lengths are decided: how many drafts in total (the budget), and "
+        "how many of each sequence (the split). Each by a confidence of this step (0), of a step before (1 and more), "
+        "or of none (-). Where in the step that happens is the placement: simtool placements lists static, this-step, "
+        "lag and lag-overlap, which decide nothing (static) or by xllm's rule."
+    )
+    console.say(
+        "lossless: whether the output is the target's own. To use one: --policy NAME, NAME:PARAMETER=VALUE,... or "
+        "PLACEMENT@NAME. One in detail: simtool policies NAME"
     )
 
 

@@ -136,7 +136,7 @@ def _print(tried: OrderCandidates, results: list[SearchResult], modeled: str, *,
         for each in result.best
     ]
     over = results[0].best[0].gain.over
-    heads = ("order", "conc", "tok/s", "step", "gain", f"95 % over {over}")
+    heads = ("order", "conc", "tok/s", "step (full)", "gain", f"95 % over {over}")
     console.show(table("", heads, rows))
     named = {each.placement.name: each for result in results for each in result.best}
     for index, (name, each) in enumerate(named.items()):

@@ -29,6 +29,10 @@ from simtool.step.placement import PULL_REQUEST_ARMS
 if TYPE_CHECKING:
     import polars as pl
 
+    from simtool.profile.profile import Profile
+    from simtool.replay.caveats import Caveats
+    from simtool.trace.trace import Trace
+
 
 def sweep(
     traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces to replay, one for each SL.")],
@@ -109,6 +113,7 @@ def sweep(
         save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
         console.after(f"figure written to {figure}")
     basis = study.basis(settings)
+    answer = _opened_with(opened, gains, baseline, swept.caveats)
     if json:
         from simtool.cli.documents.of_studies import GainRecord, SweepDocument
         from simtool.cli.documents.record import record
@@ -118,14 +123,14 @@ def sweep(
             table=str(target),
             basis=basis,
             baseline=baseline,
+            answer=answer,
             gains=[record(GainRecord, row) for row in gains.to_dicts()],
             warnings=[f"{place}: {line}" for place, caveats in swept.caveats.items() for line in caveats.lines()],
             failed=list(swept.failed),
         )
         console.emit(document)
     else:
-        modeled = " or ".join(dict.fromkeys(modeled_on(costs, source) for source, costs in opened))
-        _print(gains, baseline, modeled, study.ranges_over(settings[0]))
+        _print(gains, answer, study.ranges_over(settings[0]))
         console.after(f"modeled, {basis}")
     for place, caveats in swept.caveats.items():
         study.warn(caveats, place, verbose=verbose)
@@ -135,13 +140,13 @@ def sweep(
         raise typer.Exit(FINDING)
 
 
-def _print(gains: pl.DataFrame, baseline: str, modeled: str, over: str) -> None:
+def _print(gains: pl.DataFrame, answer: str, over: str) -> None:
     """The answer, then one table; what is the same in every row is said above it, once."""
     from simtool.report.terminal.tables import table
     from simtool.units import format_ns
 
     found = list(gains.iter_rows(named=True))
-    console.say(f"{modeled}: {_answer(found, baseline)}", style="bold")
+    console.say(answer, style="bold")
     keys = [(head, [write(row[key]) for row in found]) for key, head, write in _KEYS]
     fixed = ", ".join(f"{head} {texts[0]}" for head, texts in keys if len(set(texts)) == 1)
     varying = [(head, texts) for head, texts in keys if len(set(texts)) > 1]
@@ -153,7 +158,7 @@ def _print(gains: pl.DataFrame, baseline: str, modeled: str, over: str) -> None:
         )
         for index, row in enumerate(found)
     ]
-    heads = (*(head for head, _ in varying), "placement", "tok/s", "step", "gain", f"95 % over {over}")
+    heads = (*(head for head, _ in varying), "placement", "tok/s", "step (full)", "gain", f"95 % over {over}")
     shown = [row if any(row[-1] != "-" for row in rows) else row[:-1] for row in rows]
     console.show(table(fixed, heads[: len(shown[0])], shown, numbers_from=len(varying) + 1))
     for row in found:
@@ -188,6 +193,25 @@ def _answer(rows: Sequence[Mapping[str, Any]], baseline: str) -> str:
     best = max(others, key=lambda row: row["gain"])
     word = "the closest" if best["gain"] < 0 else "the largest lead"
     return f"{led}; {word} over {baseline}: {best['placement']} {best['gain']:+.1%}"
+
+
+def _opened_with(
+    opened: Sequence[tuple[Trace, Profile]], gains: pl.DataFrame, baseline: str, caveats: Mapping[str, Caveats]
+) -> str:
+    modeled = " or ".join(dict.fromkeys(modeled_on(costs, source) for source, costs in opened))
+    return f"{modeled}: {_answer(list(gains.iter_rows(named=True)), baseline)}{_extrapolated(caveats)}"
+
+
+def _extrapolated(caveats: Mapping[str, Caveats]) -> str:
+    """How many settings were priced beyond the calibrated sizes, and how far off such costs were; empty: none was."""
+    from simtool.analysis.comparison.extrapolation import extrapolation
+
+    far = [found for each in caveats.values() if (found := extrapolation(each.beyond)) is not None]
+    if not far:
+        return ""
+    worst = max(far, key=lambda each: each.stretch.times)
+    where = f" at {len(far)} of {len(caveats)} settings" if len(caveats) > 1 else ""
+    return f"; {worst.where}{where}: direction only, {worst.known}"
 
 
 def _interval(row: Mapping[str, Any]) -> str:

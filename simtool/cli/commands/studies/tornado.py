@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,21 +22,21 @@ from simtool.cli.options import (
 )
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
-from simtool.step.placement import NAMED, Placement
+from simtool.cli.shared.differences import as_record
+from simtool.step.placement import NAMED, PULL_REQUEST_ARMS, Placement
 
 if TYPE_CHECKING:
     from simtool.cli.documents.of_studies import TornadoDocument
-    from simtool.study.sensitivity import OpSensitivity, Sensitivity
+    from simtool.profile.profile import Profile
+    from simtool.study.sensitivity import Sensitivity
     from simtool.trace.trace import Trace
-
-#: Of a step: less is told under --verbose only.
-_TELLING = 0.005
 
 
 def tornado(
     trace: study.TraceArgument,
-    policy: Annotated[str | None, typer.Option(help="A placement's name or a .toml file; default: the one that the "
-                                                    "trace ran, or static where it tells of none.")] = None,
+    policy: Annotated[str | None, typer.Option(help="A placement's name or a .toml file; default: the fastest, "
+                                                    "live where docs/fidelity.md knows, else of the pull request's "
+                                                    "four and the trace's own.")] = None,
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
@@ -47,23 +50,29 @@ def tornado(
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:  # fmt: skip
-    """Print what each op is worth, in step time and tokens/s: free, halved, unblocked, or in its best other place."""
+    """Say what to optimise: what each piece of a step is worth if it took less time, did not block, or moved.
+
+    And what it is worth that the controller knows what a draft costs. All in tokens/s, by replays.
+    """
     if figure is not None:
         check_output(figure, force=force)
     from simtool.profile.whatif import check_effect
 
     source, costs = study.open_trace(trace, profile, change or (), predictor, allow_other_model=allow_other_model)
-    placement = _placement(policy, source)
-    check_controller([placement], {"--predictor": predictor})
-    study.check_priced(costs, placement)
-    check_effect(costs, change or (), [placement])
+    tried = _candidates(policy, source, costs)
+    check_controller(tried, {"--predictor": predictor})
+    check_effect(costs, change or (), tried)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     from simtool.study.settings import settings_of
 
     (setting,) = settings_of(source, costs, [wanted], waves, predictor=predictor)
-    from simtool.study.sensitivity import count_jobs
+    from simtool.study.sensitivity import count_jobs, fastest
     from simtool.study.sensitivity import sensitivity as run
 
+    leader = _fastest_live(source, costs, wanted) if policy is None else None
+    placement, why = (leader, "live, docs/fidelity.md") if leader else (tried[0], "here")
+    if leader is None and len(tried) > 1:
+        placement = fastest(setting, tried, processes=study.processes(jobs))
     with console.progress("what if", total=count_jobs(placement)) as done:
         found = run(replace(setting, simulator=simulator), placement, processes=study.processes(jobs), progress=done)
     if figure is not None:
@@ -76,87 +85,72 @@ def tornado(
     if json:
         console.emit(_document(found, basis))
     else:
-        _print(found, modeled_on(costs, source), default=policy is None, verbose=verbose)
+        replay = _command(trace, profile, concurrency, change or ())
+        chosen = f" (the fastest {why}; --policy asks for another)" if policy is None else ""
+        _print(found, modeled_on(costs, source, found.caveats), chosen, replay, verbose=verbose)
         console.after(f"modeled, {basis}")
     study.warn(found.caveats, verbose=verbose)
 
 
-def _placement(policy: str | None, source: Trace) -> Placement:
-    """The one asked for, else the trace's own, else the baseline."""
+def _candidates(policy: str | None, source: Trace, costs: Profile) -> list[Placement]:
+    """The one asked for; else the arms of the pull request and the trace's own, as far as the costs know their ops."""
     if policy is not None:
-        return study.placements([policy])[0]
-    return source.placement if source.manifest.placement is not None else NAMED[BASELINE]
+        (asked,) = study.placements([policy])
+        study.check_priced(costs, asked)
+        return [asked]
+    own = [source.placement] if source.manifest.placement is not None else []
+    known = {placement.name: placement for placement in (*(NAMED[name] for name in PULL_REQUEST_ARMS), *own)}
+    priced = [placement for placement in known.values() if study.is_priced(costs, placement)]
+    if not priced:
+        study.check_priced(costs, NAMED[BASELINE])
+    return priced
 
 
-def _print(found: Sensitivity, modeled: str, *, default: bool, verbose: bool) -> None:
-    from simtool.report.terminal.tables import table
-    from simtool.units import format_ns
+def _fastest_live(source: Trace, costs: Profile, concurrency: int) -> Placement | None:
+    """The placement that live runs of these models put first in this setting; None: nobody judged it."""
+    from simtool.analysis.comparison.judged import judged_for
 
-    why = " (what the trace ran; --policy asks for another)" if default else ""
-    console.say(
-        f"{modeled}, {found.placement}{why}, concurrency {found.concurrency}, a step of {format_ns(found.step_ns)}: "
-        f"{_answer(found)}",
-        style="bold",
+    judged = judged_for(source, costs, concurrency)
+    if judged is None:
+        return None
+    ahead = {arm.live: arm.placement for arm in judged.arms if arm.live > arm.half}
+    return NAMED[ahead[max(ahead)] if ahead else BASELINE]
+
+
+def _print(found: Sensitivity, modeled: str, chosen: str, replay: str, *, verbose: bool) -> None:
+    from simtool.report.terminal.levers import answer, bars_table, levers
+
+    first, *more = answer(found, modeled, chosen)
+    console.say(first, style="bold")
+    for line in more:
+        console.say(line)
+    best = next((each for each in levers(found) if each.options), None)
+    if best is not None:
+        console.say(f"  try it: {replay} {best.options}")
+    table, left_out = bars_table(found, verbose=verbose)
+    console.show(table)
+    console.after(
+        "takes: its own time in a step; moved: in its best other legal place (--verbose says where); prepare, compute, "
+        "copy: streams of the device"
     )
-    syncs = any(bar.unsynced_ns is not None for bar in found.bars)
-    telling = [bar for bar in found.bars if verbose or _best_ns(bar) >= _TELLING * found.step_ns]
-    rows = []
-    for bar in telling:
-        gains = [bar.free_ns, bar.halved_ns, *([bar.unsynced_ns] if syncs else []), bar.moved_ns]
-        cells = (bar.name, bar.lane, _share(bar.free_ns, found), *map(_time, gains))
-        more = (_time(bar.own_ns), _where(bar)) if verbose else ()
-        rows.append((*cells, *more))
-    heads = ("work", "lane", "tok/s", "free", "halved", *(["unblocked"] if syncs else []), "moved")
-    console.show(table("", (*heads, *(["own", "where to"] if verbose else [])), rows, numbers_from=2))
-    console.after("tok/s: if the work took no time; moved: in its best other legal place (--verbose says where)")
-    if len(telling) < len(found.bars):
-        console.after(
-            f"{len(found.bars) - len(telling)} more give less than {_TELLING:.1%} each (--verbose lists them)"
-        )
+    if left_out:
+        console.after(f"{left_out} more give less than 0.5 % each if they took no time (--verbose lists them)")
 
 
-def _answer(found: Sensitivity) -> str:
-    """The piece worth most on either side, and the best move, where one pays."""
-    told = []
-    for side, word in (("device", "on the device"), ("host", "on the host")):
-        bars = [bar for bar in found.bars if bar.lane == side and bar.free_ns > 0]
-        if bars:
-            best = max(bars, key=lambda bar: bar.free_ns)
-            told.append(f"{word} {best.name} is worth most, {_share(best.free_ns, found)} tokens/s if it took no time")
-    unsynced = [bar for bar in found.bars if (bar.unsynced_ns or 0.0) >= _TELLING * found.step_ns]
-    told += [
-        f"{bar.name} not blocking, {_share(bar.unsynced_ns or 0.0, found)}"
-        for bar in sorted(unsynced, key=lambda bar: -(bar.unsynced_ns or 0.0))
-    ]
-    moved = max(found.bars, key=lambda bar: bar.moved_ns or 0.0)
-    if (moved.moved_ns or 0.0) >= _TELLING * found.step_ns and moved.moved_to is not None:
-        told.append(f"the best move, {moved.name} {moved.moved_to.where}, {_share(moved.moved_ns or 0.0, found)}")
-    return "; ".join(told) or "nothing is worth a thing"
-
-
-def _best_ns(bar: OpSensitivity) -> float:
-    return max(bar.free_ns, bar.moved_ns or 0.0, bar.unsynced_ns or 0.0)
-
-
-def _share(gained_ns: float, found: Sensitivity) -> str:
-    """What shorter steps are worth in tokens/s; all of a step would be worth without end."""
-    left = found.step_ns - gained_ns
-    return f"{(found.step_ns / left - 1) * 100:+.1f} %" if left > 0 else "-"
-
-
-def _time(value_ns: float | None) -> str:
-    from simtool.units import format_ns
-
-    return "-" if value_ns is None else format_ns(round(value_ns))
-
-
-def _where(bar: OpSensitivity) -> str:
-    return bar.moved_to.where if bar.moved_to is not None and (bar.moved_ns or 0.0) > 0 else ""
+def _command(trace: Path, profile: Path | None, concurrency: int | None, changes: Sequence[str]) -> str:
+    """The words of a replay at the same costs; more options go behind them."""
+    words = ["simtool", "replay", str(trace)]
+    words += ["--profile", str(profile)] if profile is not None else []
+    words += ["--concurrency", str(concurrency)] if concurrency is not None else []
+    return shlex.join([*words, *(word for change in changes for word in ("--set", change))])
 
 
 def _document(found: Sensitivity, basis: str) -> TornadoDocument:
-    from simtool.cli.documents.of_studies import BarRecord, TornadoDocument
+    from simtool.cli.documents.of_studies import BarRecord, DraftToldRecord, LeverRecord, TornadoDocument
     from simtool.cli.documents.record import record
+    from simtool.report.terminal.levers import levers
+
+    draft = found.draft
 
     return TornadoDocument(
         origin="replayed",
@@ -164,12 +158,16 @@ def _document(found: Sensitivity, basis: str) -> TornadoDocument:
         placement=found.placement,
         concurrency=found.concurrency,
         step_ns=found.step_ns,
+        levers=[record(LeverRecord, lever) for lever in levers(found)],
+        draft_told=None if draft is None else DraftToldRecord(draft.placement, draft.draft_ms, as_record(draft.worth)),
         bars=[
             record(
                 BarRecord,
                 name=bar.name,
                 lane=bar.lane,
+                stream=bar.stream,
                 own_ns=bar.own_ns,
+                tenth_ns=bar.tenth_ns,
                 free_ns=bar.free_ns,
                 follows_ns=bar.follows_ns,
                 halved_ns=bar.halved_ns,

@@ -61,7 +61,7 @@ def why(
         console.emit(_document(found, basis))
     else:
         _print(found, modeled_on(costs, source))
-        console.after("on the path: of the mean full-batch step, at the fitted costs without noise")
+        console.after("prepare, compute, copy: streams of the device; the path is of the fitted costs, without noise")
         console.after(f"modeled, {basis}")
     study.warn(found.caveats, verbose=verbose)
 
@@ -78,8 +78,18 @@ def _print(found: Reasons, modeled: str) -> None:
         (each.op, each.lane, *(format_ns(round(ns)) for ns in (each.before_ns, each.after_ns, each.change_ns)))
         for each in found.path
     ]
+    first, second = found.before.full_ns, found.after.full_ns
+    rest = [first - sum(each.before_ns for each in found.path), second - sum(each.after_ns for each in found.path)]
+    rows += [
+        ("all else", "", *map(format_ns, rest), format_ns(rest[1] - rest[0])),
+        ("the step", "", format_ns(first), format_ns(second), format_ns(second - first)),
+    ]
     heads = ("on the path", "lane", found.difference.baseline, found.difference.other, "change")
-    console.show(table("", heads, rows, numbers_from=2))
+    console.show(table("the mean full-batch step", heads, rows, numbers_from=2))
+    console.say(
+        f"over all decode steps, while the batch fills and drains too, the mean is {format_ns(found.before.every_ns)} "
+        f"and {format_ns(found.after.every_ns)}: that is the step of replay and compare"
+    )
 
 
 def _tokens(found: Reasons) -> str:
@@ -90,7 +100,7 @@ def _tokens(found: Reasons) -> str:
         (found.by_pruning, "by pruning"),
         (found.by_age, "by the older confidence"),
     ]
-    told = [f"{change:+.1%} {what}" for change, what in parts if change is not None]
+    told = [f"{change * 100:+.1f} % {what}" for change, what in parts if change is not None]
     return f"emits {_more(found.tokens_change, 'more', 'fewer')} tokens" + (f" ({', '.join(told)})" if told else "")
 
 
@@ -103,7 +113,7 @@ def _more(change: float, more: str, less: str) -> str:
 
 
 def _document(found: Reasons, basis: str) -> WhyDocument:
-    from simtool.cli.documents.of_studies import PathRecord, WhyDocument
+    from simtool.cli.documents.of_studies import MeanStepRecord, PathRecord, WhyDocument
     from simtool.cli.documents.record import record
 
     return WhyDocument(
@@ -115,5 +125,7 @@ def _document(found: Reasons, basis: str) -> WhyDocument:
         by_pruning=found.by_pruning,
         by_age=found.by_age,
         path=[record(PathRecord, each) for each in found.path],
+        before=record(MeanStepRecord, found.before),
+        after=record(MeanStepRecord, found.after),
         warnings=found.caveats.lines(),
     )

@@ -31,5 +31,6 @@ def fill(
         from simtool.cli.documents.record import document
 
         console.emit(document(FillDocument, report.to_dict()))
+    console.note(f"next: simtool advise {trace}")
     if report.disagreeing:
         raise typer.Exit(FINDING)

@@ -129,6 +129,16 @@ def _print(trace: Trace) -> None:
     for warning in trace.manifest.warnings:
         console.line(f"warning: {warning}")
     console.line(f"wrote {trace.path}")
+    console.note(f"next: {_next(trace)}")
+
+
+def _next(trace: Trace) -> str:
+    """What answers a question with what was imported."""
+    if trace.table("steps").is_empty():
+        return f"simtool replay TRACE --policy all --requests {trace.path}, with a TRACE whose outcomes they take"
+    if trace.table("outcomes").is_empty():
+        return f"simtool inspect {trace.path}; what a placement would gain needs a step log too (--step-log)"
+    return f"simtool advise {trace.path}"
 
 
 def _lines(value: object) -> list[str]:

@@ -131,7 +131,14 @@ def record(
         progress=console.progress,
     )
     print_summaries([trace], json=json)
-    console.note(f"next: simtool replay {out} --policy all")
+    console.note(f"next: {_next(out, placements[0], every_anchor=settings.every_anchor)}")
+
+
+def _next(out: Path, placement: Placement, *, every_anchor: bool) -> str:
+    """What answers a question with the trace: another placement needs the outcomes that this one did not visit."""
+    then = f"simtool advise {out}" if placement.decides else f"simtool replay {out} --policy {placement.name}"
+    fill = f"simtool fill {out}, so that other placements can be replayed; then "
+    return then if every_anchor or not placement.decides else f"{fill}{then}"
 
 
 def _step_table(placements: Sequence[Placement], predictor: str | None) -> ProfilesSteps | None:

@@ -136,4 +136,4 @@ def _print(trace: Trace) -> None:
         f"{outcomes.height:,} drawn outcomes"
     )
     console.note(f"drawn from: {told}")
-    console.note(f"replay it with costs: simtool replay {trace.path} --policy all --profile PROFILE")
+    console.note(f"next: simtool replay {trace.path} --policy all --profile PROFILE")
