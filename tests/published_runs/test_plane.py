@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from published_runs.plane import __main__, grid, page, pairs
+from published_runs.plane.picture import panel_of
 from published_runs.plane.theory import Costs, judge
 from published_runs.tables import PUBLISHED
 from published_runs.xllm.machine import CONCURRENCY, figures_profile
@@ -95,3 +96,21 @@ def test_known_pairs():
     assert all(each.autocorrelation is None for each in pairs.published(PUBLISHED))
     assert page.needed(3.65, 0.0) is None
     assert page.needed(3.65, 0.03) < page.needed(3.65, 0.01)
+
+
+def test_a_published_pair_stands_where_its_own_step_times_put_it():
+    """By hand: 48 x 3.76 / 7476 = 24.14 ms and 64 x 3.78 / 8511 = 28.43 ms; so 11.29 ms stay, and rows are 60 %."""
+    by_name = {each.name: each for each in pairs.published(PUBLISHED)}
+    qwen = by_name["SGLang 35413, Qwen3-8B"]
+    assert qwen.costs.rows == pytest.approx(0.603, abs=0.002)
+    assert [panel_of(qwen.costs, decision) for decision in grid.DECISIONS] == [0.5] * len(grid.DECISIONS)
+    xllm = by_name["xLLM 2280, Qwen3"]
+    assert xllm.costs.decision == pytest.approx(63.85 / 39_700, rel=0.01)
+    assert [panel_of(xllm.costs, decision) for decision in grid.DECISIONS] == [0.5, None, None, None]
+    assert by_name["DSpark paper, Qwen3-8B, gsm8k"].costs is None
+
+
+def test_where_rows_are_nearly_all_of_a_step_a_decision_in_line_weighs_more():
+    """What is cut makes the step shorter, and the decision stays."""
+    half, most = (page.needed(4.0, 0.03, rows) for rows in (0.5, 0.9))
+    assert most < half

@@ -9,7 +9,8 @@ from xllm_2280.page.markdown import table
 
 from published_runs import words
 from published_runs.plane.grid import DECISIONS, DRAFTS, SHARPNESS, TIE, Cell, Text, shape_of
-from published_runs.plane.pairs import Pair
+from published_runs.plane.pairs import CostRatio, Pair
+from published_runs.plane.picture import ASSUMED_AUTOCORRELATION, panel_of
 from published_runs.plane.theory import Costs, judge
 
 _ROWS_OF_PAIRS = 0.5
@@ -33,8 +34,10 @@ def page(cells: Sequence[Cell], shipped: Sequence[Pair], published: Sequence[Pai
             "step of "
             "40 ms, of which the rows take a fifth, a half or four fifths. Each square is three replays (static, "
             f"this-step, lag) of one draw; a lead below {words.percent(TIE, 0, sign=False)} is a tie. The controller "
-            "minds the whole step. Rings: the pairs that ship. Ticks: published accept lengths, whose autocorrelation "
-            "nobody publishes.",
+            "minds the whole step. Rings: the pairs that ship. Diamonds: published pairs "
+            "([below](#published-pairs)), at the accept length and in the panel of the costs that their figures tell, "
+            "on a dashed line because their autocorrelation may be any: nobody publishes it. Ticks: published accept "
+            "lengths without costs.",
             "",
             table(("decision, of a static step", "lag wins", "this-step wins", "static wins", "tie"), _counts(cells)),
             "## Theory",
@@ -65,10 +68,65 @@ def page(cells: Sequence[Cell], shipped: Sequence[Pair], published: Sequence[Pai
                 ("pair", "accept length", "autocorrelation", *(words.percent(x, 0, sign=False) for x in _ASKED)),
                 [_pair(each) for each in (*shipped, *published)],
             ),
+            *_published(cells, published),
             "Made by `make where-lag-wins`.",
             "",
         ]
     )
+
+
+def _published(cells: Sequence[Cell], pairs: Sequence[Pair]) -> list[str]:
+    untold = [each.name for each in pairs if each.costs is None]
+    asked = [words.percent(decision, 0, sign=False) for decision in _decisions(cells)]
+    return [
+        "## Published pairs",
+        "",
+        "Who is fastest in the square nearest to each published pair, by what deciding in line takes of a step. "
+        "Published: the accept length, and two or three step times whose rows differ, of which the share of the rows "
+        f"is worked out. **Assumed**: an autocorrelation of {ASSUMED_AUTOCORRELATION:g}, as the shipped pairs have; a "
+        f"confidence of sharpness {SHARPNESS:g}; acceptance alike at every position. In brackets the autocorrelation "
+        "from which on a lag beats this-step at those very rows, by theory.",
+        "",
+        table(
+            ("pair", "accept length", "rows", "from", *asked),
+            [_placed(cells, each, each.costs) for each in pairs if each.costs is not None],
+        ),
+        f"Without step times, so on no panel: {'; '.join(untold)}. Nor are these: vLLM's pull request 52362 on ROCm "
+        "tells no accept length, and vLLM's table of DeepSeek-V4-Flash on B300 none either; the user report of a "
+        "drifting server tells acceptance by position and no times.",
+        "",
+    ]
+
+
+def _placed(cells: Sequence[Cell], pair: Pair, costs: CostRatio) -> tuple[str, ...]:
+    asked = (_square_of(cells, pair, costs, decision) for decision in _decisions(cells))
+    return (
+        pair.name,
+        f"{pair.accept_length:.2f}",
+        words.percent(costs.rows, 0, sign=False),
+        costs.says,
+        *asked,
+    )
+
+
+def _decisions(cells: Sequence[Cell]) -> list[float]:
+    return sorted({cell.costs.decision for cell in cells})
+
+
+def _square_of(cells: Sequence[Cell], pair: Pair, costs: CostRatio, decision: float) -> str:
+    rows = panel_of(costs, decision, sorted({cell.costs.rows for cell in cells}), _decisions(cells))
+    if rows is None:
+        return "-"
+    here = [cell for cell in cells if (cell.costs.rows, cell.costs.decision) == (rows, decision)]
+    nearest = min(
+        here,
+        key=lambda cell: (
+            abs(cell.text.accept_length - pair.accept_length),
+            abs(cell.text.autocorrelation - ASSUMED_AUTOCORRELATION),
+        ),
+    )
+    asked = needed(pair.accept_length, decision, costs.rows)
+    return f"{nearest.winner or 'tie'} ({'never' if asked is None else f'{asked:.2f}'})"
 
 
 def headline(cells: Sequence[Cell]) -> str:
@@ -92,25 +150,25 @@ def agreement(cells: Sequence[Cell]) -> tuple[int, int]:
     return sum(cell.winner == cell.theory.winner for cell in judged), len(judged)
 
 
-def needed(accept_length: float, decision: float) -> float | None:
+def needed(accept_length: float, decision: float, rows: float = _ROWS_OF_PAIRS) -> float | None:
     """Return the confidence's autocorrelation that a lag needs against this-step; None: it never does.
 
     The correlation that theory asks is the ease's, which that of the confidence grows with; found by halving.
     """
     low, high = 0.0, 0.99
-    if not _enough(accept_length, high, decision):
+    if not _enough(accept_length, high, decision, rows):
         return None
-    if _enough(accept_length, low, decision):
+    if _enough(accept_length, low, decision, rows):
         return 0.0
     while high - low > 0.005:
         middle = (low + high) / 2
-        low, high = (low, middle) if _enough(accept_length, middle, decision) else (middle, high)
+        low, high = (low, middle) if _enough(accept_length, middle, decision, rows) else (middle, high)
     return high
 
 
-def _enough(accept_length: float, autocorrelation: float, decision: float) -> bool:
+def _enough(accept_length: float, autocorrelation: float, decision: float, rows: float) -> bool:
     shape = shape_of(Text(accept_length, autocorrelation))
-    return shape.correlation >= judge(shape, shape.correlation, Costs(_ROWS_OF_PAIRS, decision)).lag_needs
+    return shape.correlation >= judge(shape, shape.correlation, Costs(rows, decision)).lag_needs
 
 
 def _counts(cells: Sequence[Cell]) -> list[tuple[str, ...]]:

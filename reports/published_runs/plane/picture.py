@@ -8,10 +8,12 @@ from html import escape
 import numpy as np
 
 from published_runs.plane.grid import AUTOCORRELATIONS, DECISIONS, LENGTHS, ROWS, Cell
-from published_runs.plane.pairs import Pair
+from published_runs.plane.pairs import CostRatio, Pair
 
+#: Between those of the pairs that ship; of published pairs nobody tells it.
+ASSUMED_AUTOCORRELATION = 0.87
 _COLOURS = {"static": "#0072B2", "this-step": "#E69F00", "lag": "#009E73", None: "#c3cad1"}
-_CELL, _GAP, _LEFT, _TOP = 34, 60, 96, 96
+_CELL, _GAP, _LEFT, _TOP = 34, 60, 96, 114
 _WIDE, _HIGH = _CELL * len(AUTOCORRELATIONS), _CELL * len(LENGTHS)
 _TITLE = "Who is fastest by acceptance, autocorrelation and costs; squares: replayed, dots in them: theory"
 
@@ -30,7 +32,9 @@ def picture(cells: Sequence[Cell], shipped: Sequence[Pair], published: Sequence[
             body += [_square(cell, x, y) for cell in mine]
             body += _axes(x, y)
             body += [_pair(pair, x, y) for pair in shipped if pair.autocorrelation is not None]
-            body += [_tick(pair, x, y) for pair in published]
+            body += [_tick(pair, x, y) for pair in published if pair.costs is None]
+            here = [each for each in published if each.costs is not None and panel_of(each.costs, decision) == rows]
+            body += [_span(pair, x, y) for pair in here]
     style = (
         "text{font:12px system-ui,-apple-system,'Segoe UI',sans-serif;fill:#1f2933}"
         "@media(prefers-color-scheme:dark){text{fill:#e6eaee}}"
@@ -66,10 +70,41 @@ def _axes(x: float, y: float) -> list[str]:
 
 def _pair(pair: Pair, x: float, y: float) -> str:
     assert pair.autocorrelation is not None
-    across = float(np.interp(pair.autocorrelation, AUTOCORRELATIONS, range(len(AUTOCORRELATIONS))))
-    place = f'cx="{x + (across + 0.5) * _CELL:.1f}" cy="{_down(pair.accept_length, y):.1f}"'
+    place = f'cx="{_across(pair.autocorrelation, x):.1f}" cy="{_down(pair.accept_length, y):.1f}"'
     told = f"{pair.name}: accept length {pair.accept_length:.2f}, autocorrelation {pair.autocorrelation:.2f}"
     return f'<circle {place} r="6" fill="none" stroke="#111111" stroke-width="2"><title>{escape(told)}</title></circle>'
+
+
+def panel_of(
+    costs: CostRatio, decision: float, rows: Sequence[float] = ROWS, decisions: Sequence[float] = DECISIONS
+) -> float | None:
+    """Return the share of rows of the panel, in the row of panels of a decision, that is nearest; None: not in it.
+
+    A pair whose decision nobody tells is in every one.
+    """
+    told = costs.decision
+    if told is not None and min(decisions, key=lambda each: abs(each - told)) != decision:
+        return None
+    return min(rows, key=lambda each: abs(each - costs.rows))
+
+
+def _span(pair: Pair, x: float, y: float) -> str:
+    """A published pair in the panel of its costs: a line, for its autocorrelation may be any, and a diamond on it."""
+    assert pair.costs is not None
+    down = _down(pair.accept_length, y)
+    across = (
+        x + (float(np.interp(ASSUMED_AUTOCORRELATION, AUTOCORRELATIONS, range(len(AUTOCORRELATIONS)))) + 0.5) * _CELL
+    )
+    told = (
+        f"{pair.name}: accept length {pair.accept_length:.2f}, rows {pair.costs.rows:.0%} of a step (published); "
+        f"autocorrelation {ASSUMED_AUTOCORRELATION:g} (assumed)"
+    )
+    points = " ".join(f"{across + dx:.1f},{down + dy:.1f}" for dx, dy in ((0, -6), (6, 0), (0, 6), (-6, 0)))
+    return (
+        f'<line x1="{x:g}" x2="{x + _WIDE:g}" y1="{down:.1f}" y2="{down:.1f}" stroke="#CC79A7" stroke-width="1.5" '
+        f'stroke-dasharray="4 3"/><polygon points="{points}" fill="#CC79A7" stroke="#111111" stroke-width="1.5">'
+        f"<title>{escape(told)}</title></polygon>"
+    )
 
 
 def _tick(pair: Pair, x: float, y: float) -> str:
@@ -79,6 +114,10 @@ def _tick(pair: Pair, x: float, y: float) -> str:
         f'<line x1="{right:g}" x2="{right + 10:g}" y1="{down:.1f}" y2="{down:.1f}" stroke="#CC79A7" stroke-width="2">'
         f"<title>{escape(told)}</title></line>"
     )
+
+
+def _across(autocorrelation: float, x: float) -> float:
+    return x + (float(np.interp(autocorrelation, AUTOCORRELATIONS, range(len(AUTOCORRELATIONS)))) + 0.5) * _CELL
 
 
 def _down(length: float, y: float) -> float:
@@ -92,7 +131,8 @@ def _legend() -> str:
         parts.append(f'<rect x="{x}" y="12" width="16" height="16" rx="3" fill="{colour}"/>')
         parts.append(f'<text x="{x + 22}" y="25">{name or "tie"}</text>')
     told = (
-        "squares: replayed; dots in them: theory; rings: shipped pairs; ticks at the right: published accept lengths",
+        "squares: replayed; dots in them: theory; rings: shipped pairs; ticks at the right: published without costs",
+        "diamonds: published accept length and share of rows, autocorrelation assumed (it may be any: dashes)",
         "across: autocorrelation of the confidence; up: accept length of a full-width step",
     )
     lines = "".join(f'<text x="{_LEFT}" y="{48 + 18 * line}">{text}</text>' for line, text in enumerate(told))
