@@ -286,7 +286,7 @@ def _draw_warnings(manifest: Manifest) -> Iterator[str]:
             f"distributional: all outcomes are bootstrapped by request, {run.bootstrap.draws} draws of "
             f"{run.bootstrap.recorded_requests} recorded requests with seed {run.bootstrap.seed}"
         )
-    elif manifest.sampling.get("temperature"):
+    elif not manifest.settled:
         yield "distributional: the source sampled at temperature > 0, so its outcomes are one draw"
 
 

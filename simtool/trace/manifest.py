@@ -61,7 +61,9 @@ class Manifest:
     controller: Annotated[dict[str, object], "predictor (null or its three terms in ms), draft_ms, min_gain"] = field(
         default_factory=dict
     )
-    sampling: Annotated[dict[str, object], "temperature, top_k, top_p, seed"] = field(default_factory=dict)
+    sampling: Annotated[dict[str, object], "temperature, top_k, top_p, seed, accept (reject, match)"] = field(
+        default_factory=dict
+    )
     warnings: Annotated[list[str], "what a reader of its figures should know"] = field(default_factory=list)
     details: Annotated[dict[str, object], "whatever else is worth keeping, any JSON"] = field(default_factory=dict)
     complete: Annotated[bool, "whether the writer reached its end"] = False
@@ -94,7 +96,12 @@ class Manifest:
     def drawn(self) -> bool:
         """Whether its outcomes are one draw of many: sampled, or drawn from a recording or a stated process."""
         run = self.run
-        return run.bootstrap is not None or run.synthetic is not None or bool(self.sampling.get("temperature"))
+        return run.bootstrap is not None or run.synthetic is not None or not self.settled
+
+    @property
+    def settled(self) -> bool:
+        """Whether its texts follow from their prompts: greedy, or sampled where drafts only have to match."""
+        return not self.sampling.get("temperature") or self.sampling.get("accept") == "match"
 
     @property
     def replay(self) -> ReplayDetails:
@@ -227,6 +234,9 @@ def _check_settings(table: Mapping[str, Any], source: str) -> None:
         is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST_SAMPLING
         if not (value is None or is_number):
             raise TraceError(f"{source}: sampling.{name} is {quoted(value)}; expected a number")
+    accept = table["sampling"].get("accept", "reject")
+    if accept not in ("reject", "match"):
+        raise TraceError(f"{source}: sampling.accept is {quoted(accept)}; expected reject or match")
 
 
 def _check_names(given: Mapping[str, object], known: Mapping[str, object], what: str) -> None:

@@ -89,8 +89,8 @@ def requests_without_outcomes(trace: Trace) -> list[tuple[str, list[int], list[i
         raise TraceError(f"{trace.path}: synthetic, so every anchor has the outcome that was drawn; none can be filled")
     if manifest.origin != "live":
         raise TraceError(f"{trace.path}: {manifest.origin}, not live; fill the recording that it was made from")
-    if manifest.sampling.get("temperature"):
-        raise TraceError(f"{trace.path}: sampled at temperature > 0, where an anchor has no one outcome")
+    if not manifest.settled:
+        raise TraceError(f"{trace.path}: rejection-sampled at temperature > 0, where an anchor has no one outcome")
     requests = _finished(trace)
     if requests["prompt_ids"].null_count() or requests["output_ids"].null_count():
         raise TraceError(f"{trace.path}: its prompts were withheld; record it with them to fill it")

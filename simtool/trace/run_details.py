@@ -80,7 +80,7 @@ class RunDetails:
     command: what made the trace. kv_blocks, block_size: of the KV cache. executors: lane -> what runs it in order.
     graphs: none where it tells of none. others_share: of all cores' time, what other programs took meanwhile.
     workload, bootstrap: of requests and outcomes that are not the recording's own. synthetic: of outcomes that nobody
-    recorded.
+    recorded. sample_keys: request id -> what seeded its random numbers, where sampled drafts only had to match.
     """
 
     command: str | None = None
@@ -94,6 +94,7 @@ class RunDetails:
     workload: ServedWorkload | None = None
     bootstrap: Bootstrap | None = None
     synthetic: SyntheticOutcomes | None = None
+    sample_keys: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, details: Details, source: str) -> RunDetails:
@@ -114,6 +115,7 @@ class RunDetails:
             workload=None if workload is None else _workload(workload, source),
             bootstrap=None if bootstrap is None else _built(Bootstrap, bootstrap, f"{source}: bootstrap"),
             synthetic=None if synthetic is None else _synthetic(synthetic, source),
+            sample_keys=_keys(table.optional("sample_keys", dict) or {}, source),
         )
 
 
@@ -200,6 +202,13 @@ _KINDS: Mapping[type, str] = {
     bool: "true or false",
     dict: "a table",
 }
+
+
+def _keys(table: Mapping[str, object], source: str) -> dict[str, int]:
+    for name, key in table.items():
+        if not isinstance(key, int) or isinstance(key, bool) or not -(1 << 63) <= key < 1 << 63:
+            raise TraceError(f"{source}: sample_keys has {name!r}: {key!r}; expected a whole number of 64 bits each")
+    return {name: key for name, key in table.items() if isinstance(key, int)}
 
 
 def _executors(table: Mapping[str, object], source: str) -> dict[str, str]:

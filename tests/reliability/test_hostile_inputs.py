@@ -76,6 +76,7 @@ def test_profiles(change: Change, message: str) -> None:
         ({"controller": {"min_gain": "x"}}, "controller: min_gain is 'x'"),
         ({"controller": {"no such key": 1}}, "controller: is"),
         ({"sampling": {"temperature": "x"}}, "sampling.temperature is 'x'; expected a number"),
+        ({"sampling": {"accept": "any"}}, "sampling.accept is 'any'; expected reject or match"),
         ({"sampling": {"seed": True}}, "sampling.seed is True; expected a number"),
         ({"tables": {"rows": {"rows": 1, "sha256": "0" * 64, "more": 1}}}, "expected rows and sha256"),
     ],

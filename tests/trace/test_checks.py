@@ -162,6 +162,8 @@ def test_under_sampling_outcomes_need_not_agree(tmp_path: Path) -> None:
     frames = _frames()
     frames["outcomes"] = _set("match_run", 0, anchor_position=7)(frames["outcomes"])
     assert _only_unknown_anchors(check_trace(_trace(tmp_path, frames, sampling={"temperature": 0.7})))
+    matched = _trace(tmp_path / "m", frames, sampling={"temperature": 0.7, "accept": "match"})
+    assert check_trace(matched)[0].severity == Severity.ERROR
 
 
 def test_an_import_is_held_to_less(tmp_path: Path) -> None:

@@ -107,6 +107,10 @@ def differences(traces: Sequence[Trace]) -> list[str]:
         "algorithm": lambda m: m.algorithm,
         **{role: partial(_model, role) for role in dict.fromkeys(role for b in traces for role in b.manifest.models)},
         "sampling temperature": lambda m: str(m.sampling.get("temperature")),
+        "how sampled drafts are accepted": lambda m: str(m.sampling.get("accept", "reject")),
+        "seed of matched sampling": lambda m: (
+            str(m.sampling.get("seed")) if m.sampling.get("accept") == "match" else ""
+        ),
     }
     found = [line for what, read in everywhere.items() for line in _unlike(what, traces, read)]
     for name in dict.fromkeys(map(placement_name, traces)):
@@ -191,21 +195,22 @@ def _held(traces: Sequence[Trace], read: Callable[[Manifest], str]) -> dict[str,
 
 
 def _unequal_outputs(traces: Sequence[Trace]) -> list[str]:
-    """Greedy decoding emits the same tokens whatever is pruned: a difference is an engine's fault, not an effect."""
+    """A settled text has the same tokens whatever is pruned: a difference is an engine's fault, not an effect."""
     found = []
-    greedy = [trace for trace in traces if trace.manifest.sampling.get("temperature") in (0, 0.0)]
-    if not greedy:
+    settled = [trace for trace in traces if trace.manifest.settled and "temperature" in trace.manifest.sampling]
+    if not settled:
         return []
-    first, *others = [trace.columns("requests", "request_id", "prompt_ids", "output_ids") for trace in greedy]
-    for trace, requests in zip(greedy[1:], others, strict=True):
+    first, *others = [trace.columns("requests", "request_id", "prompt_ids", "output_ids") for trace in settled]
+    for trace, requests in zip(settled[1:], others, strict=True):
         both = first.join(requests, on=["request_id", "prompt_ids"], nulls_equal=True, suffix="_other")
         both = both.filter(pl.col("output_ids").is_not_null() & pl.col("output_ids_other").is_not_null())
         unequal = sum(
             a != b for a, b in zip(both["output_ids"].to_list(), both["output_ids_other"].to_list(), strict=True)
         )
         if unequal:
-            why = describe_divergence(greedy[0], trace)
-            found.append(f"{unequal} greedy outputs of {trace.path} differ from those of {greedy[0].path}{why}")
+            why = describe_divergence(settled[0], trace)
+            kind = "sampled" if trace.manifest.sampling["temperature"] else "greedy"
+            found.append(f"{unequal} {kind} outputs of {trace.path} differ from those of {settled[0].path}{why}")
     return found
 
 

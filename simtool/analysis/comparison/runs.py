@@ -19,6 +19,8 @@ Counts = NDArray[np.int64]
 
 #: The flat columns of rows: with the steps they tell two runs apart.
 _ROWS = ("step", "request_id", "slot", "anchor_position", "prefix_len", "accepted", "emitted")
+#: What a sampled text follows from, besides its prompt.
+_SAMPLED = ("temperature", "top_k", "top_p", "seed")
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Whole:
 class Run:
     """One trace's decode steps at full occupancy. tokens, duration_ns: [steps].
 
-    workload: names the tokens that the run must emit (greedy decoding of given requests); None when chance decides.
+    workload: names the tokens that the run must emit (settled texts of given requests); None when chance decides.
     cycles: how often its distinct prompts could fill its batch; None: not known. refitted: priced at a draw of what
     the costs may be, and not at the fit. stretch: how far its step was priced beyond the calibrated sizes.
     whole: the rest of the run; None in a study, which keeps the full batch only.
@@ -138,7 +140,8 @@ def _content(trace: Trace) -> str:
 
 def _workload(trace: Trace) -> str | None:
     manifest = trace.manifest
-    if manifest.sampling.get("temperature") not in (0, 0.0):
+    if not manifest.settled or manifest.sampling.get("temperature") is None:
         return None
+    sampled = [manifest.sampling.get(name) for name in _SAMPLED] if manifest.sampling["temperature"] else ""
     asked = trace.columns("requests", "request_id", "prompt_tokens", "max_new_tokens", "prompt_ids").rows()
-    return hashlib.sha256(f"{manifest.models.get('target')} {asked}".encode()).hexdigest()
+    return hashlib.sha256(f"{manifest.models.get('target')} {asked}{sampled}".encode()).hexdigest()

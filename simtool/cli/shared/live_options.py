@@ -28,3 +28,10 @@ Attention = Annotated[
     ),
 ]
 NpuLayout = Annotated[str, typer.Option(help="npu: layout of its attention, BSH or TND.")]
+Accept = Annotated[
+    str,
+    typer.Option(
+        help="Above temperature 0. reject: rejection sampling. match: the target draws each token by itself and a "
+        "draft stands where it equals it: texts and outcomes do not hang on what is drafted, as in greedy decoding."
+    ),
+]

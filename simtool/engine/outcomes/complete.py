@@ -14,7 +14,7 @@ from simtool.engine.models.identity import identity
 from simtool.engine.models.shipped import SHIPPED
 from simtool.engine.outcomes.estimate import FillEstimate, estimate, speed
 from simtool.engine.outcomes.teacher_forced import TeacherForcedPass
-from simtool.engine.runner.spec import DTYPES
+from simtool.engine.runner.spec import DTYPES, SamplingConfig
 from simtool.errors import TraceError, UsageError
 from simtool.files.reading import quoted
 from simtool.progress import Say, ShowProgress, unsaid, unshown
@@ -37,19 +37,23 @@ def complete_outcomes(
 
     A few requests at a time, so that an interrupt loses little. target, draft: the folders that the trace was recorded
     with; default: the shipped ones. device: where the pass runs; what it will take is said before it starts. Raises
-    UsageError for other models, TraceError for a trace that is no greedy live recording with its prompts, DeviceError
-    for a device that is not there.
+    UsageError for other models, TraceError for a trace that is no live recording with its prompts whose texts follow
+    from these, DeviceError for a device that is not there.
     """
     opened = open_sound(path)
     todo = requests_without_outcomes(opened)
     started, flips = time.perf_counter(), dict[Choice, float]()
     if todo:
         teacher_forced = _open_pass(opened, target, draft, device)
+        keys = opened.manifest.run.sample_keys
         say(f"{_estimate(teacher_forced, todo)}, on {device}")
         with progress("filling outcomes", len(todo)) as done:
             for first in range(0, len(todo), 16):
                 chunk = todo[first : first + 16]
-                filled = {name: teacher_forced.outcomes(prompt, output) for name, prompt, output in chunk}
+                filled = {
+                    name: teacher_forced.outcomes(prompt, output, key=keys.get(name, 0))
+                    for name, prompt, output in chunk
+                }
                 flips |= {Choice(name, at): gap for name, each in filled.items() for at, gap in each.flips.items()}
                 opened = add_outcomes(opened, filled)
                 done(first + len(chunk))
@@ -91,4 +95,16 @@ def _open_pass(opened: Trace, target: Path | None, draft: Path | None, device: s
     dtype = _dtype(opened)
     where = torch_device(device)
     loaded = load_target(target, dtype, where)
-    return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype, where), manifest.sl)
+    return TeacherForcedPass(loaded, load_draft(draft, loaded, dtype, where), manifest.sl, _sampling(opened))
+
+
+def _sampling(opened: Trace) -> SamplingConfig:
+    """How the recorded tokens were chosen; raises TraceError where a sampled request's random numbers are not known."""
+    told = opened.manifest.sampling
+    if not told.get("temperature"):
+        return SamplingConfig()
+    names, keys = opened.table("requests")["request_id"].to_list(), opened.manifest.run.sample_keys
+    if unknown := [name for name in names if name not in keys]:
+        raise TraceError(f"{opened.path}: details.sample_keys lacks {unknown[0]}, so what it drew is not known")
+    known = {name: told[name] for name in ("temperature", "top_k", "top_p", "seed", "accept") if name in told}
+    return SamplingConfig(**known)  # type: ignore[arg-type]  # the manifest's own were checked when it was read

@@ -1,14 +1,15 @@
 """The teacher-forced pass: the drafter's outcome at every anchor of a recorded request, visited or not.
 
-Under greedy decoding the target emits the same tokens whatever was pruned, and the drafter sees only committed
-context. So the block drafted at an anchor, its confidence and its match run depend on the anchor alone, and one
-teacher-forced pass over the recorded tokens yields them all. Any placement can then be replayed token-exactly.
+Under greedy decoding, and where sampled drafts only have to match, the target emits the same tokens whatever was
+pruned, and the drafter sees only committed context. So the block drafted at an anchor, its confidence and its match run
+depend on the anchor alone, and one teacher-forced pass over the recorded tokens yields them all. Any placement can then
+be replayed token-exactly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -18,7 +19,9 @@ from simtool.engine.models.heads import probability_of
 from simtool.engine.models.target import TargetModel
 from simtool.engine.outcomes.estimate import ANCHORS_AT_ONCE
 from simtool.engine.outcomes.reference import DenseSequence, dense_attention
+from simtool.engine.runner.matched import perturbed
 from simtool.engine.runner.sampling import gaps
+from simtool.engine.runner.spec import SamplingConfig
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,30 @@ class RequestOutcomes:
 
 @dataclass(frozen=True)
 class TeacherForcedPass:
-    """A target and its drafter, run over requests whose tokens are known; `drafts` tokens a block."""
+    """A target and its drafter, run over requests whose tokens are known; `drafts` tokens a block.
+
+    sampling: how the tokens were chosen; settled.
+    """
 
     target: TargetModel
     draft: DraftModel
     drafts: int
+    sampling: SamplingConfig = field(default_factory=SamplingConfig)
 
     @torch.inference_mode()
-    def outcomes(self, prompt: Sequence[int], output: Sequence[int]) -> RequestOutcomes:
-        """Return the outcomes at every anchor from the first output token to the last."""
+    def outcomes(self, prompt: Sequence[int], output: Sequence[int], *, key: int = 0) -> RequestOutcomes:
+        """Return the outcomes at every anchor from the first output token to the last. key: of its random numbers."""
         tokens = [*prompt, *output]
         device = self.target.embed_tokens.weight.device
         positions = torch.arange(len(tokens), device=device)
         cache = DenseSequence()
         hidden, features = self.target(torch.tensor(tokens, device=device), positions, cache, self.draft.config.tap_ids)
-        logits = self.target.logits(hidden[len(prompt) - 1 :])
+        first_row = len(prompt) - 1
+        logits = self._scores(hidden[first_row:], positions[first_row:], key)
         best = logits.argmax(-1)
         chosen, margins = best.tolist(), gaps(logits, best).tolist()
         flips = {len(prompt) + k: margins[k] for k, token in enumerate(output) if token != chosen[k]}
-        following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache), device=device)
+        following = torch.tensor(tokens + self._continue(chosen[-1], len(tokens), cache, key), device=device)
         context = self.draft.project_context(features, positions)
         anchors = range(len(prompt), len(tokens))
         filled = RequestOutcomes(
@@ -68,13 +76,20 @@ class TeacherForcedPass:
             self._add_chunk(filled, context, following, starts)
         return filled
 
-    def _continue(self, token: int, position: int, cache: DenseSequence) -> list[int]:
+    def _scores(self, hidden: Tensor, positions: Tensor, key: int) -> Tensor:
+        """What the target's tokens are the likeliest of, [rows, V]."""
+        logits = self.target.logits(hidden)
+        if self.sampling.greedy:
+            return logits
+        return perturbed(logits, self.sampling, torch.full_like(positions, key), positions)
+
+    def _continue(self, token: int, position: int, cache: DenseSequence, key: int) -> list[int]:
         """The target's own next `drafts` tokens, so that the last anchors have an answer too."""
         extra, device = [token], self.target.embed_tokens.weight.device
         while len(extra) < self.drafts:
             last, at = (torch.tensor([value], device=device) for value in (extra[-1], position + len(extra) - 1))
             hidden, _ = self.target(last, at, cache)
-            extra.append(int(self.target.logits(hidden[-1]).argmax()))
+            extra.append(int(self._scores(hidden[-1:], at, key).argmax()))
         return extra
 
     def _add_chunk(

@@ -37,6 +37,7 @@ from simtool.engine.runner.attention import Kernels, PlainKernels, PromptAttenti
 from simtool.engine.runner.first_unsound import FirstUnsound
 from simtool.engine.runner.forwards import DraftForward, TargetForward
 from simtool.engine.runner.graphs import Capture, DeviceCapture
+from simtool.engine.runner.matched import perturbed
 from simtool.engine.runner.npu import attention as npu_attention
 from simtool.engine.runner.npu import layers as npu_layers
 from simtool.engine.runner.npu import ops as npu_ops
@@ -232,8 +233,8 @@ class Runner:
     def verify(self) -> None:
         """Which drafts stand, and the target's own next token."""
         logits, cu_rows, drafts = self._kept_one("logits"), self._in("validate_cu_rows"), self.output("draft_tokens")
-        if self._sampling.greedy:
-            verdict = verify_greedy(logits, cu_rows, drafts)
+        if self._sampling.settled:
+            verdict = verify_greedy(self._scores(logits, self._in("validate_positions"), cu_rows), cu_rows, drafts)
         else:
             dice = self._dice(self._in("context_lens"))
             verdict = verify_sampled(logits, cu_rows, drafts, self._kept_one("proposal"), self._sampling, dice)
@@ -246,8 +247,13 @@ class Runner:
         ids, positions = self._in("prefill_ids"), self._in("prefill_positions")
         hidden, self._kept["taps"] = self._target(ids, positions, attend, self._draft.config.tap_ids)
         last = self._in("prefill_cu_rows")[1:] - 1
-        dice = None if self._sampling.greedy else self._dice(positions[last])
-        self._give(first_tokens(self._target.logits(hidden[last]), self._sampling, dice), self.prefill)
+        logits, sampling, behind = self._target.logits(hidden[last]), self._sampling, positions[last]
+        if sampling.settled:
+            # a row a request
+            rows = torch.arange(len(last) + 1, device=last.device)
+            self._give(first_tokens(self._scores(logits, behind, rows), sampling, None), self.prefill)
+        else:
+            self._give(first_tokens(logits, sampling, self._dice(behind)), self.prefill)
 
     def context_kv(self) -> None:
         """Taps of accepted rows into the drafter's context, at their positions in their slots."""
@@ -263,8 +269,8 @@ class Runner:
         No block reads past its own context, and the rows that come to stand at those places are written over these.
         """
         positions, cu_rows = self._in("validate_positions"), self._in("validate_cu_rows")
-        sequence = torch.searchsorted(cu_rows, torch.arange(len(positions), device=cu_rows.device), right=True) - 1
-        mapping = self._draft_forward.places(self._in("query_slots")[sequence], positions)
+        slots = self._in("query_slots")[_sequence_of(cu_rows, len(positions))]
+        mapping = self._draft_forward.places(slots, positions)
         for layer, (keys, values) in enumerate(self._draft.project_context(self._kept_one("taps"), positions)):
             self._draft_forward.context.write(layer, mapping, keys, values)
 
@@ -276,7 +282,7 @@ class Runner:
 
     def _draft_block(self) -> DraftedBlock:
         hidden, anchors = self._kept_one("hidden"), self._kept_one("anchors")
-        if self._sampling.greedy:
+        if self._sampling.settled:
             block = self._draft.draft(hidden, anchors)
             self._kept["sound"] = likeliest_is_finite(block.logits, block.tokens).all(1)
             return block
@@ -285,6 +291,16 @@ class Runner:
         self._kept["proposal"] = picker.proposal
         self._kept["sound"] = probability_of(block.tokens, block.logits).isfinite().all(1)
         return block
+
+    def _scores(self, logits: Tensor, positions: Tensor, cu_rows: Tensor) -> Tensor:
+        """What the target's tokens are the likeliest of: logits [W, V], with noise where it samples.
+
+        positions [W]: of the rows. cu_rows [B + 1]: where each sequence's rows begin.
+        """
+        if self._sampling.greedy:
+            return logits
+        keys = self._in("sample_keys")[_sequence_of(cu_rows, len(positions))]
+        return perturbed(logits, self._sampling, keys, positions)
 
     def _block_rows(self) -> BatchRows:
         forward, width = self._draft_forward, self.info.block_width
@@ -435,6 +451,11 @@ def _graphs(spec: RunnerSpec, drafts: int, capture: Capture | None) -> GraphBuck
         return GraphBuckets()
     rows = min(spec.graph_rows, spec.slots * (drafts + 1))
     return GraphBuckets(make_buckets(spec.slots), make_buckets(rows), capture.rebinds)
+
+
+def _sequence_of(cu_rows: Tensor, rows: int) -> Tensor:
+    """Which sequence each row belongs to: [rows]."""
+    return torch.searchsorted(cu_rows, torch.arange(rows, device=cu_rows.device), right=True) - 1
 
 
 def _named(tensors: Mapping[str, Tensor], name: str, what: str) -> Tensor:

@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     DRAFT = 1
     ACCEPT = 2
     TOKEN = 3
+    NOISE = 4
 
 
 class Dice(NamedTuple):
@@ -36,10 +37,14 @@ class Dice(NamedTuple):
     def uniform(self, purpose: Purpose, count: int) -> Tensor:
         """[B, count] float32 in [0, 1), one for each place in the block."""
         places = torch.arange(count, device=self.keys.device)
-        state = _mix(self.keys + _mix(torch.full_like(self.keys, self.seed)))
-        state = _mix(_mix(state + self.anchors) + int(purpose))
+        state = self.state(purpose)
         # 24 bits: every value is exact in float32, and none rounds up to 1
         return _logical_shift(_mix(state[:, None] + places), 40).to(torch.float32) * 2.0**-24
+
+    def state(self, purpose: Purpose) -> Tensor:
+        """[B] int64, all bits random: of the request, the anchor and the purpose."""
+        state = _mix(self.keys + _mix(torch.full_like(self.keys, self.seed)))
+        return _mix(_mix(state + self.anchors) + int(purpose))
 
 
 class Verified(NamedTuple):
@@ -58,16 +63,20 @@ class Verified(NamedTuple):
 
 def probabilities(logits: Tensor, config: SamplingConfig) -> Tensor:
     """The distribution that is sampled from: [..., V] -> [..., V], float32 or better."""
-    scores = _wide(logits) / config.temperature
+    return cut_off(_wide(logits), config).div(config.temperature).softmax(-1)
+
+
+def cut_off(scores: Tensor, config: SamplingConfig) -> Tensor:
+    """Logits with minus infinity where top_k or top_p, at the temperature, let no token through: [..., V]."""
     if 0 < config.top_k < scores.shape[-1]:
         scores = scores.masked_fill(scores < scores.topk(config.top_k).values[..., -1:], -torch.inf)
     if config.top_p < 1:
         ordered, order = scores.sort(dim=-1, descending=True)
-        chances = ordered.softmax(-1)
+        chances = (ordered / config.temperature).softmax(-1)
         # a token stays while the likelier ones have not yet filled top_p: the likeliest always stays
         ordered = ordered.masked_fill(chances.cumsum(-1) - chances >= config.top_p, -torch.inf)
         scores = scores.scatter(-1, order, ordered)
-    return scores.softmax(-1)
+    return scores
 
 
 def draw(weights: Tensor, uniform: Tensor) -> Tensor:

@@ -16,6 +16,9 @@ AttentionKind = Literal["gather", "pages"]
 ATTENTIONS: tuple[AttentionKind, ...] = ("gather", "pages")
 #: Keys of the smallest tile that a kernel over pages reads.
 _LEAST_PAGE = 16
+#: How sampled drafts are judged: by rejection sampling, or by equality with a token that no draft can change.
+AcceptKind = Literal["reject", "match"]
+ACCEPTS: tuple[AcceptKind, ...] = ("reject", "match")
 #: How rows are laid out for an NPU's attention.
 NpuLayout = Literal["BSH", "TND"]
 NPU_LAYOUTS: tuple[NpuLayout, ...] = ("BSH", "TND")
@@ -30,7 +33,10 @@ class SamplingConfig:
     """How tokens are chosen. temperature 0: greedy. top_k 0 and top_p 1 switch those cuts off.
 
     greedy_draft: the drafter proposes its likeliest token (q is one-hot) while the target still samples.
-    Raises UsageError for values out of range, and for cuts that greedy decoding would ignore.
+    accept: reject: rejection sampling. match: the target's token at a position is drawn by random numbers of that
+    position alone, a draft stands where it equals it, and the drafter proposes its likeliest token: the text then
+    follows from the prompt, as a greedy one does.
+    Raises UsageError for values out of range, and for settings that would change nothing.
     """
 
     temperature: float = 0.0
@@ -38,6 +44,7 @@ class SamplingConfig:
     top_p: float = 1.0
     seed: int = 0
     greedy_draft: bool = False
+    accept: AcceptKind = "reject"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.temperature) and self.temperature >= 0):
@@ -46,16 +53,31 @@ class SamplingConfig:
             raise UsageError(f"top_k is {self.top_k}; expected 0 (off) or a positive whole number")
         if not 0 < self.top_p <= 1:
             raise UsageError(f"top_p is {self.top_p}; expected more than 0 and at most 1 (off)")
-        given = {"top_k": self.top_k > 0, "top_p": self.top_p < 1, "greedy_draft": self.greedy_draft}
+        if self.accept not in ACCEPTS:
+            raise UsageError(f"accept is {self.accept!r}; expected one of {', '.join(ACCEPTS)}")
+        matches = self.accept == "match"
+        given = {
+            "top_k": self.top_k > 0,
+            "top_p": self.top_p < 1,
+            "greedy_draft": self.greedy_draft,
+            "accept match": matches,
+        }
         if self.greedy and (idle := [name for name, is_given in given.items() if is_given]):
             raise UsageError(
                 f"{', '.join(idle)}: would change nothing at temperature 0; raise it, or leave it at 0 alone"
             )
+        if matches and self.greedy_draft:
+            raise UsageError("greedy_draft: would change nothing where drafts only have to match; leave it out")
 
     @property
     def greedy(self) -> bool:
         """Whether the target's likeliest token is always taken."""
         return self.temperature == 0
+
+    @property
+    def settled(self) -> bool:
+        """Whether the text follows from the prompt, whatever is drafted and offered."""
+        return self.greedy or self.accept == "match"
 
 
 @dataclass(frozen=True)

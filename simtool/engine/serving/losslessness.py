@@ -1,7 +1,8 @@
 """When sampling leaves the target's distribution untouched, and when a decision may bias it (docs/losslessness.md).
 
 Rejection sampling is exact for whatever is offered, as long as *how much* is offered does not depend on the very
-drafts that are judged. A decision on older confidence cannot depend on them. A decision on this step's may.
+drafts that are judged. A decision on older confidence cannot depend on them. A decision on this step's may. Where
+drafts only have to match a token that none of them can change, no decision can bias it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def sampling_bias(
     placement: Placement, controller: ControllerSettings, sampling: SamplingConfig, info: RunnerInfo
 ) -> str | None:
     """Return why the output may not follow the target's distribution, or None when it does."""
-    if sampling.greedy or placement.lag_steps is None:
+    if sampling.settled or placement.lag_steps is None:
         return None
     biased = f"{placement.name} at temperature {sampling.temperature:g} can bias the output: "
     remedy = "; take a lag placement or static for samples of the target"

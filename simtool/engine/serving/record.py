@@ -52,8 +52,11 @@ class RecordSettings(SessionSettings):
     step_table: ProfilesSteps | None = None
 
     def __post_init__(self) -> None:
-        if self.every_anchor and not self.sampling.greedy:
-            raise UsageError("--outcomes full needs greedy decoding: sampled outcomes are random; drop --temperature")
+        if self.every_anchor and not self.sampling.settled:
+            raise UsageError(
+                "--outcomes full needs one outcome an anchor, and rejection sampling has many; drop --temperature, or "
+                "take --accept match"
+            )
 
 
 def record(

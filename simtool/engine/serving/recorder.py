@@ -127,15 +127,15 @@ class TraceRecorder(Recorder):
     times_work = True
 
     def __init__(
-        self, now_ns: Callable[[], int], writer: TraceWriter, placement: Placement, *, greedy: bool = True
+        self, now_ns: Callable[[], int], writer: TraceWriter, placement: Placement, *, settled: bool = True
     ) -> None:
-        """`greedy`: each token was the likeliest, so its logits gap counts, and tokens tell what a prune hid."""
+        """`settled`: a token is the likeliest of its place, so its gap counts, and tokens tell what a prune hid."""
         super().__init__(now_ns)
         self._confident = placement.gives("confidence")
-        self.observes_prefill = (_MARGIN,) if greedy else ()
+        self.observes_prefill = (_MARGIN,) if settled else ()
         self.observes_behind = (_DRAFTS, *(_CONFIDENCES if self._confident else ()))
         self.observes = (*self.observes_behind, *self.observes_prefill)
-        self._writer, self._placement, self._greedy = writer, placement.name, greedy
+        self._writer, self._placement, self._settled = writer, placement.name, settled
         self._open: _OpenOp | None = None
         self._ops: list[tuple[_OpenOp, int]] = []
         self._first_flows: list[int] = []
@@ -174,7 +174,7 @@ class TraceRecorder(Recorder):
         """Append a row a sequence."""
         if not s.prefill:
             self._append_rows(s)
-        if self._greedy:
+        if self._settled:
             self._keep_margins(s)
         if self.now_ns() - self._flushed_ns > _FLUSH_EVERY_NS:
             self._writer.flush()
@@ -189,7 +189,7 @@ class TraceRecorder(Recorder):
         columns = vars(request) | {
             "prompt_tokens": len(request.prompt_ids),
             "output_tokens": len(request.output_ids),
-            "output_margin": self._margins.pop(request.request_id) if self._greedy else None,
+            "output_margin": self._margins.pop(request.request_id) if self._settled else None,
         }
         self._writer.append("requests", {name: [value] for name, value in columns.items()})
         visits = self._visits.pop(request.request_id, [])
@@ -201,7 +201,7 @@ class TraceRecorder(Recorder):
                 "anchor_position": [visit.anchor_position for visit in visits],
                 "confidence": [visit.confidence for visit in visits],
                 "draft_prob": [visit.draft_prob for visit in visits],
-                "match_run": [_match_run(visit, tokens if self._greedy else []) for visit in visits],
+                "match_run": [_match_run(visit, tokens if self._settled else []) for visit in visits],
                 "source": ["visited"] * len(visits),
             },
         )
@@ -312,7 +312,7 @@ def _match_run(visit: _Visit, tokens: list[int]) -> int | None:
     """The match run at a visited anchor, or None where the output ends before the answer shows.
 
     A pruned verify sees only part of the block; the tokens that the target went on to emit tell the rest, unless
-    they were drawn at random.
+    they depend on what was drafted.
     """
     if visit.accepted < visit.prefix_len or visit.prefix_len == len(visit.draft_tokens):
         return visit.accepted

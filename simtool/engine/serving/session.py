@@ -180,7 +180,7 @@ class Session:
         return results
 
     def _recorder(self, now_ns: Callable[[], int], writer: TraceWriter, plan: RunPlan) -> TraceRecorder:
-        return TraceRecorder(now_ns, writer, plan.placement, greedy=self.spec.sampling.greedy)
+        return TraceRecorder(now_ns, writer, plan.placement, settled=self.spec.sampling.settled)
 
     def _close(self, writer: TraceWriter, meter: MachineMeter, result: RunResult) -> None:
         use = meter.stop()
@@ -252,7 +252,7 @@ class Session:
         spec = self.spec
         if self._models is None:
             self._models = {"target": identity(spec.target), "draft": identity(spec.draft)}
-        sampling = asdict(spec.sampling)
+        sampling, drawn = asdict(spec.sampling), spec.sampling.settled and not spec.sampling.greedy
         return Manifest(
             origin="live",
             engine="simtool",
@@ -279,6 +279,7 @@ class Session:
                 "executors": dict(self.device.executors),
                 "graphs": self.info.graphs.to_dict(),
                 **({"attention": self.info.attention} if self.info.attention == "pages" else {}),
+                **({"sample_keys": {each.request_id: each.key for each in plan.prompts}} if drawn else {}),
                 "closed_loop": not any(prompt.arrival_ns for prompt in plan.prompts),
                 "host": {"python": platform.python_version(), "platform": platform.platform()},
                 **details,

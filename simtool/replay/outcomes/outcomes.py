@@ -116,7 +116,7 @@ def find_outcomes(trace: Trace, mode: OutcomeMode, requests: Sequence[Request], 
         substituted=settled.substituted,
         remedy=_Remedy(
             source=str(trace.path),
-            sampled=bool(trace.manifest.sampling.get("temperature")),
+            sampled=not trace.manifest.settled,
             imported=trace.manifest.origin == "imported",
             some=some,
         ),

@@ -53,7 +53,7 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
             tally.add(_LINKS, outcomes.join(requests, on="request_id", how="left"))
         known.add(outcomes)
     yield from tally.findings()
-    if not trace.manifest.sampling.get("temperature"):
+    if trace.manifest.settled:
         yield from _agreement(trace, known)
     yield from known.gaps()
 

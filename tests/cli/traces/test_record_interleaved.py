@@ -5,6 +5,7 @@ import json
 import pytest
 
 from simtool.cli.main import run
+from simtool.trace.outcome_coverage import OutcomeCoverage
 from simtool.trace.trace import open_trace
 from tests.cli.documents.schemas import checked
 from tests.engine import golden
@@ -76,3 +77,19 @@ def test_validate_needs_two_sets_and_greedy_decoding(prompts, tmp_path, capsys):
     assert run([*use, "--temperature", "0.7"]) == 2
     assert "record them interleaved" in capsys.readouterr().err
     assert not (tmp_path / "v").exists()
+
+
+def test_validate_judges_matched_sampling_token_by_token(prompts, tmp_path, capsys):
+    out = tmp_path / "v"
+    arms = ["--policy", "static", "--policy", "this-step", "--policy", "lag-overlap", "--concurrency", "2"]
+    load = ["--prompt-ids", str(prompts), "--temperature", "0.9", "--accept", "match", "--tokens-only"]
+    assert run(["validate", *MODELS, *arms, *load, "--out", str(out), "--json"]) == 0
+    judged = checked(capsys.readouterr().out)
+    assert judged["rows"] > judged["mismatches"] == 0
+    sampled = open_trace(out / "live" / "static-0")
+    assert sampled.manifest.sampling["accept"] == "match"
+    assert OutcomeCoverage.of(sampled).disagreeing == 0
+    greedy = tmp_path / "greedy"
+    assert run(["record", *MODELS, "--policy", "static", "--prompt-ids", str(prompts), "--out", str(greedy)]) == 0
+    outputs = [open_trace(path).table("requests")["output_ids"].to_list() for path in (out / "live/static-0", greedy)]
+    assert outputs[0] != outputs[1][: len(outputs[0])]

@@ -206,7 +206,7 @@ def _check_spacing(arrivals: str | None, source: Trace, asked: Workload | None) 
 
 
 def _sampled(source: Trace) -> bool:
-    return bool(source.manifest.sampling.get("temperature"))
+    return not source.manifest.settled
 
 
 def _read(requests: Path | None, limit: int | None, unit: TimeUnit | None) -> Workload | None:

@@ -58,8 +58,9 @@ def validate(
                                                         "default 0, as in xLLM.")] = None,
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring, live and in the "
                                                         "replay; default 0.")] = None,
-    temperature: Annotated[float, typer.Option(help="0 is greedy; a replay is judged token by token, so nothing else "
-                                                    "is taken.")] = 0.0,
+    temperature: Annotated[float, typer.Option(help="0 is greedy; a replay is judged token by token, so above 0 "
+                                                    "it takes --accept match.")] = 0.0,
+    accept: options.Accept = "reject",
     kv_blocks: options.KvBlocks = None,
     block_size: options.BlockSize = 16,
     graph_rows: options.GraphRows = 0,
@@ -78,10 +79,11 @@ def validate(
         return _validate_published(out, json=json, force=force)
     if out is None:
         raise UsageError("--out is missing: a folder for the recordings, the profile and the judgement")
-    if temperature:
+    if temperature and accept != "match":
         raise UsageError(
-            "--temperature: a replay is judged token by token, which needs greedy decoding; to compare sampled "
-            "placements, record them interleaved (simtool record --policy A --policy B --repeats 5) and run compare"
+            "--temperature: a replay is judged token by token, which needs greedy decoding or --accept match; to "
+            "compare placements that sample otherwise, record them interleaved (simtool record --policy A --policy B "
+            "--repeats 5) and run compare"
         )
     if tokens_only and (repeats is not None or report is not None):
         raise UsageError("--tokens-only times nothing, so --repeats and --report have no effect; leave them out")
@@ -101,7 +103,7 @@ def validate(
     from simtool.engine.serving.predictor import controller_settings
 
     models = choose_models(target, draft, algorithm, sl)
-    sampling = SamplingConfig(seed=seed)
+    sampling = SamplingConfig(temperature, seed=seed, accept=accept)  # type: ignore[arg-type]  # checked there
     asked = PromptSource(
         count=num_prompts,
         max_new_tokens=max_new_tokens,

@@ -51,6 +51,7 @@ def record(
     outcomes: Annotated[str, typer.Option(help="visited, or full: then a teacher-forced pass fills in every anchor.")]
     = "visited",
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    accept: options.Accept = "reject",
     top_p: Annotated[float, typer.Option(help="Nucleus cut; 1 is off.")] = 1.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest; 0 is off.")] = 0,
     kv_blocks: options.KvBlocks = None,
@@ -88,6 +89,7 @@ def record(
     from simtool.engine.serving.record import RecordSettings, record_interleaved
     from simtool.engine.serving.record import record as run
 
+    sampling = SamplingConfig(temperature, top_k, top_p, seed, accept=accept)  # type: ignore[arg-type]  # checked there
     settings = RecordSettings(
         models=choose_models(target, draft, algorithm, sl),
         prompts=PromptSource(count=num_prompts, max_new_tokens=max_new_tokens, seed=seed, ids=prompt_ids, text=prompts),
@@ -97,7 +99,7 @@ def record(
         predictor=predictor or "live",
         draft_ms=draft_ms or 0.0,
         min_gain=min_gain or 0.0,
-        sampling=SamplingConfig(temperature, top_k, top_p, seed),
+        sampling=sampling,
         kv_blocks=kv_blocks,
         block_size=block_size,
         graph_rows=graph_rows,
