@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
 #: Is told a sentence for people.
 Say = Callable[[str], None]
 
 
-class ShowProgress(Protocol):
-    """Shows a piece of work of `total` parts while the context is open; what it yields is told how many are done."""
+@dataclass(frozen=True)
+class Expected:
+    """How long a piece of work will take, as far as that is known before it starts. basis: what that rests on."""
 
-    def __call__(self, description: str, total: int) -> AbstractContextManager[Callable[[int], None]]: ...  # noqa: D102
+    seconds: float
+    basis: str
+
+
+class ShowProgress(Protocol):
+    """Shows a piece of work of `total` parts while the context is open; what it yields is told how many are done.
+
+    expected: what it will take; None: nobody knows before.
+    """
+
+    def __call__(  # noqa: D102
+        self, description: str, total: int, expected: Expected | None = None
+    ) -> AbstractContextManager[Callable[[int], None]]: ...
 
 
 def unsaid(_message: str) -> None:
@@ -21,6 +35,6 @@ def unsaid(_message: str) -> None:
 
 
 @contextmanager
-def unshown(description: str, total: int) -> Iterator[Callable[[int], None]]:
+def unshown(description: str, total: int, expected: Expected | None = None) -> Iterator[Callable[[int], None]]:
     """Show nothing."""
     yield lambda _done: None

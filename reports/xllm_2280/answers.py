@@ -8,8 +8,9 @@ from pathlib import Path
 
 from simtool import PLACEMENTS, Trace
 from simtool.analysis.staleness import Persistence, Staleness
-from simtool.progress import ShowProgress, unshown
+from simtool.progress import Expected, ShowProgress, unshown
 from simtool.study.break_even import BreakEven, break_even
+from simtool.study.expected import expect
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from simtool.study.search import OrderCandidates, SearchResult, order_candidates, search
@@ -101,10 +102,10 @@ def answer_traces(
     say(f"SL {source.manifest.sl}: {len(ARMS)} placements on {len(made)} machines")
     grid = [setting for machine in made for setting in _settings(source, machine, plan.concurrencies, plan)]
     each = sum(max(len(setting.seeds), 1) for setting in grid)
-    with progress("replaying every placement", each * len(ARMS)) as done:
+    with progress("replaying every placement", each * len(ARMS), _expect(grid, len(ARMS), plan)) as done:
         found = regions(grid, ARMS, processes=plan.processes, progress=done)
     say(f"SL {source.manifest.sl}: acceptance loss")
-    with progress("replaying every loss", each * len(plan.losses)) as done:
+    with progress("replaying every loss", each * len(plan.losses), _expect(grid, len(plan.losses), plan)) as done:
         axes = loss_axes(grid, found, ARMS, losses=plan.losses, processes=plan.processes, progress=done)
     say(f"SL {source.manifest.sl}: search")
     extremes = [machine for machine in made if machine.kind is not MachineKind.DEVICE_BOUND]
@@ -152,9 +153,15 @@ def _search(source: Trace, machine: StudiedMachine, plan: AnswersPlan, progress:
     tried = order_candidates(settings[0], (None, 0, 1))
     results = []
     for setting in settings:
-        with progress(f"searching orders for {machine.profile.name}", len(tried.placements)) as done:
+        count = len(tried.placements)
+        takes = _expect([replace(setting, seeds=())], count, plan)
+        with progress(f"searching orders for {machine.profile.name}", count, takes) as done:
             results.append(search(setting, tried, top=3, processes=plan.processes, progress=done))
     return Searched(machine, tried, tuple(results))
+
+
+def _expect(settings: Sequence[Setting], placements: int, plan: AnswersPlan) -> Expected:
+    return expect([(setting, placements) for setting in settings], plan.processes)
 
 
 def _sensitivity(source: Trace, machine: StudiedMachine, plan: AnswersPlan) -> Sensitivity:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simtool.cli.shared.estimate import Estimate
+from simtool.cli.shared import console
+from simtool.cli.shared.estimate import Estimate, told_before
+from simtool.progress import Expected
 
 
 class Clock:
@@ -47,3 +49,20 @@ def test_what_was_done_before_does_not_count_as_quick() -> None:
 def test_a_first_part_that_takes_long_is_told_when_it_is_done() -> None:
     (line,) = _lines(2, [(400.0, 1), (500.0, 2)])
     assert line.startswith("sweeping will take about 13 minutes: the first 50 % took 7 minutes")
+
+
+@pytest.mark.parametrize(
+    ("expected", "line"),
+    [
+        (None, None),
+        (Expected(179.0, "12 replays"), None),
+        (Expected(1_800.0, "12 replays"), "sweeping will take about 30 minutes: 12 replays; Ctrl-C stops it"),
+    ],
+)
+def test_what_is_known_before_is_told_before(expected: Expected | None, line: str | None) -> None:
+    assert told_before("sweeping", expected) == line
+
+
+def test_it_stands_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    with console.progress("sweeping", 4, Expected(1_800.0, "12 replays")):
+        assert "sweeping will take about 30 minutes" in capsys.readouterr().err

@@ -8,7 +8,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from simtool.cli.options import command_line
+from simtool.cli.options import check_output, command_line
 from simtool.cli.shared import console
 from simtool.errors import UsageError
 from simtool.step.placement import Placement
@@ -80,12 +80,12 @@ def prompt_sets(
     return {use: whole[i * count : (i + 1) * count] for i, use in enumerate(uses)}, dict.fromkeys(uses)
 
 
-def make_room(out: Path, *, force: bool) -> None:
-    """Create the folder; an older validation is overwritten only when told to, other files never."""
+def check_room(out: Path, *, force: bool) -> None:
+    """Claim the folder until the command ends; an older validation is overwritten only when told to, others never."""
     ours = (out / "validation.json").exists() or (out / "live").is_dir()
     if out.is_file() or (out.exists() and any(out.iterdir()) and not (force and ours)):
         raise UsageError(f"{out}: is in use; choose another folder, or --force over an older validation")
-    out.mkdir(parents=True, exist_ok=True)
+    check_output(out, force=True)
 
 
 def record_arms(
@@ -144,7 +144,10 @@ def judge_arms(
     concurrency = recorded.manifest.concurrency
     replayed: dict[str, Trace] = {}
     noisy: dict[str, list[Trace]] = {}
-    with console.progress("replaying", total=len(placements)) as done:
+    from simtool.study.expected import expect_replays
+
+    known = expect_replays(recorded, concurrency, len(placements), 1 + draws, "simpy")
+    with console.progress("replaying", len(placements), known) as done:
         for placement in placements:
             path = out / "replayed" / placement.file_stem
             scenario = Scenario(placement, concurrency, controller)

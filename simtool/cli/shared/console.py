@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 
 from typer._click.globals import get_current_context
 
-from simtool.cli.shared.estimate import Estimate
+from simtool.cli.shared.estimate import Estimate, told_before
 from simtool.files.names import shown
+from simtool.progress import Expected
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -108,12 +109,15 @@ def _tell_all(messages: list[str]) -> None:
 
 
 @contextmanager
-def progress(description: str, total: int) -> Iterator[Callable[[int], None]]:
+def progress(description: str, total: int, expected: Expected | None = None) -> Iterator[Callable[[int], None]]:
     """Show progress on a terminal, and anywhere a line when it will take minutes. Yields what sets how much is done.
+
+    expected: what it will take, where that is known: then the line stands before the work too.
 
     >>> with progress("replaying", total=4) as done:  # doctest: +SKIP
     ...     done(1)
     """
+    _tell(told_before(description, expected))
     estimate = Estimate(description, total)
     if not sys.stderr.isatty():
         yield lambda completed: _tell(estimate.heard(completed))

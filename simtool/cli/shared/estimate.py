@@ -1,10 +1,12 @@
-"""How long a piece of work will take, told once, in its first seconds, from how far it has got by then."""
+"""How long work will take: told before it starts where that is known, and once from its own first seconds."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+from simtool.progress import Expected
 
 #: What is measured on, and from when on a wait is worth a line.
 _PROBE_S, _LONG_S = 3.0, 180.0
@@ -45,6 +47,13 @@ class Estimate:
         share = f"{max(100 * made / self.total, 1):.0f} %"
         takes, took = _in_words(spent_s + left_s), _in_words(spent_s)
         return f"{self.description} will take about {takes}: the first {share} took {took}; Ctrl-C stops it"
+
+
+def told_before(description: str, expected: Expected | None) -> str | None:
+    """Return the line to tell before work that is known to take more than three minutes."""
+    if expected is None or expected.seconds < _LONG_S:
+        return None
+    return f"{description} will take about {_in_words(expected.seconds)}: {expected.basis}; Ctrl-C stops it"
 
 
 def _in_words(seconds: float) -> str:

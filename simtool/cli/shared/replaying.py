@@ -14,6 +14,7 @@ from simtool.errors import ProfileError, UsageError
 
 if TYPE_CHECKING:
     from simtool.profile.profile import Profile
+    from simtool.progress import Expected
     from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Scenario, SimulatorChoice
     from simtool.replay.workload import Workload
@@ -84,7 +85,7 @@ class Replays:
         lines: dict[str, list[TraceLine]] = {}
         refused: dict[str, str] = {}
         placements = [*([self.added] if self.added else ()), *self.placements]
-        with console.progress("replaying", total=len(placements) * len(self.seeds)) as done:
+        with console.progress("replaying", len(placements) * len(self.seeds), self._expected(placements)) as done:
             for seed in self.seeds:
                 served = self.workload.drawn_from(self.source, seed) if self.workload else self.source
                 for placement in placements:
@@ -101,6 +102,13 @@ class Replays:
                             raise
                     done(sum(map(len, lines.values())))
         return Replayed({name: found for name, found in lines.items() if found}, tuple(refused.values()))
+
+    def _expected(self, placements: Sequence[Placement]) -> Expected:
+        from simtool.study.expected import expect_replays
+
+        served = [each.max_new_tokens for each in self.workload.requests] if self.workload else None
+        counts = self.base.concurrency, len(placements), len(self.seeds)
+        return expect_replays(self.source, *counts, self.simulator, served)
 
     def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""

@@ -85,8 +85,8 @@ def record(
     say(describe_prompts(served))
     with open_session(asked, served, say) as session:
         plan = _plan(session, RunPlan(served, order, prompt_seed=asked.prompts.drawn_with), asked, say)
-        session.warm_up(plan)
-        with progress(f"recording {order.name}", sum(prompt.max_new_tokens for prompt in served)) as done:
+        takes = session.expected([(plan, session.warm_up(plan))])
+        with progress(f"recording {order.name}", sum(prompt.max_new_tokens for prompt in served), takes) as done:
             session.record(out, plan, force=force, progress=done, details={"command": command})
         if asked.profile_steps:
             session.profile(out.with_name(out.name + ".profile"), plan, asked.profile_steps)

@@ -26,11 +26,12 @@ def record_rounds(
 
     Every plan gets an equal share of the session's slots and KV blocks. Plans of one placement are warmed up once.
     """
-    for plan in {plan.placement.name: plan for plan in reversed(list(plans.values()))}.values():
-        session.warm_up(plan)
+    first = {plan.placement.name: plan for plan in reversed(list(plans.values()))}
+    token_s = {name: session.warm_up(plan) for name, plan in first.items()}
+    takes = session.expected([(plan, token_s[plan.placement.name]) for plan in plans.values()], repeats)
     runs: dict[Path, list[Path]] = {path: [] for path in plans}
     each = sum(prompt.max_new_tokens for plan in plans.values() for prompt in plan.prompts)
-    with progress(f"recording {repeats} x {len(plans)} live runs", repeats * each) as done:
+    with progress(f"recording {repeats} x {len(plans)} live runs", repeats * each, takes) as done:
         for repeat in range(repeats):
             jobs = [(path.with_name(f"{path.name}-{repeat}"), plan) for path, plan in plans.items()]
             told = partial(_further, done, repeat * each)

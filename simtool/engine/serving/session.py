@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import platform
+import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -25,6 +28,7 @@ from simtool.engine.serving.interleave import PausableClock, interleave
 from simtool.engine.serving.recorder import Recorder, TraceRecorder
 from simtool.engine.serving.worker import BlockShape, Worker
 from simtool.errors import UsageError
+from simtool.progress import Expected
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.step.scheduler import BlockPool, Scheduler
@@ -106,13 +110,32 @@ class Session:
         worker = self._worker(plan, recorder or Recorder(self.device.now_ns), share)
         return run(worker, plan.prompts, self.info.max_tokens, progress)
 
-    def warm_up(self, plan: RunPlan) -> None:
-        """Run a few tokens of the first requests, so that no recorded step pays for first uses."""
+    def warm_up(self, plan: RunPlan) -> float:
+        """Run a few tokens of the first requests, so that no recorded step pays for first uses.
+
+        Returns the seconds in which each slot gets a token, by the median step.
+        """
         prompts = [
             Prompt(f"warm-{i}", prompt.prompt_ids, min(prompt.max_new_tokens, _WARM_UP_TOKENS))
             for i, prompt in enumerate(plan.prompts[: self.spec.slots])
         ]
-        self.run(RunPlan(prompts, plan.placement, plan.controller))
+        stamps = [time.perf_counter()]
+        done = self.run(
+            RunPlan(prompts, plan.placement, plan.controller), progress=lambda _: stamps.append(time.perf_counter())
+        )
+        steps_s = [end - start for start, end in itertools.pairwise(stamps)]
+        longest = max(len(facts.output_ids) for facts in done.requests.values())
+        return statistics.median(steps_s) * done.steps / max(longest, 1)
+
+    def expected(self, plans: Sequence[tuple[RunPlan, float]], repeats: int = 1) -> Expected:
+        """Return what it takes to run plans in turns, at most, each with what its warm-up said; see `warm_up`."""
+        slots = max(self.spec.slots // len(plans), 1)
+        tokens = sum(prompt.max_new_tokens for plan, _ in plans for prompt in plan.prompts)
+        seconds = sum(
+            token_s * sum(prompt.max_new_tokens for prompt in plan.prompts) / min(slots, len(plan.prompts))
+            for plan, token_s in plans
+        )
+        return Expected(repeats * seconds, f"up to {repeats * tokens:,} tokens, at the pace of the warm-up")
 
     def record(
         self,

@@ -89,7 +89,10 @@ def advise(
         known = {placement.name for placement in candidates}
         ahead = [each for each in (live or before) if each.ratio > 1]
         leading = max(ahead, key=lambda each: each.ratio).other if ahead else None
-        with console.progress("replaying", total=STAGES) as done:
+        from simtool.study.expected import expect
+
+        takes = expect([(setting, len(candidates) + 1)], study.processes(jobs))
+        with console.progress("replaying", STAGES, takes) as done:
             found = run(
                 setting,
                 baseline,

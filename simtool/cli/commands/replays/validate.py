@@ -95,6 +95,8 @@ def validate(
     if report is not None:
         check_output(report, force=force)
     from simtool.cli.shared import campaign
+
+    campaign.check_room(out, force=force)
     from simtool.engine.models.shipped import choose_models
     from simtool.engine.outcomes.complete import complete_outcomes
     from simtool.engine.prompts.source import PromptSource, describe_prompts
@@ -127,7 +129,6 @@ def validate(
         npu_layout=npu_layout,
     )
     with open_session(room, served, console.note) as session:
-        campaign.make_room(out, force=force)
         controller = controller_settings(session, "live", draft_ms or 0.0, min_gain or 0.0, console.note)
         console.note(f"to judge on: {describe_prompts(sets['live'])}")
         runs = campaign.record_arms(session, placements, controller, sets, seeds=seeds, repeats=rounds, out=out)

@@ -57,9 +57,11 @@ def break_even(
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")
     from simtool.study.break_even import break_even as run
     from simtool.study.break_even import caveats_of
+    from simtool.study.expected import expect
 
     total = 2 * len(settings) * len(decisions_ns) * max(seeds, 1)
-    with console.progress("break even", total=total) as done:
+    known = expect([(setting, 2 * len(decisions_ns)) for setting in settings], study.processes(jobs))
+    with console.progress("break even", total, known) as done:
         points = run(settings, decisions_ns, lagged, processes=study.processes(jobs), progress=done)
     if figure is not None:
         from simtool.report.figures.break_even import draw_break_even

@@ -80,7 +80,11 @@ def search(
 
     tried = order_candidates(settings[0], lags, sync or (), baseline=NAMED[BASELINE])
     results = []
-    with console.progress("searching", total=len(tried.placements) * len(settings)) as done:
+    from simtool.study.expected import expect
+
+    screens = [(replace(setting, seeds=()), len(tried.placements)) for setting in settings]
+    known = expect([*screens, *((setting, top + 1) for setting in settings)], study.processes(jobs))
+    with console.progress("searching", total=len(tried.placements) * len(settings), expected=known) as done:
         for index, setting in enumerate(settings):
             progress = _after(index * len(tried.placements), done)
             results.append(find(setting, tried, top=top, processes=study.processes(jobs), progress=progress))

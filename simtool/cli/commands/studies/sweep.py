@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from simtool.profile.profile import Profile
+    from simtool.progress import Expected
     from simtool.replay.caveats import Caveats
+    from simtool.study.sweep import Grid
     from simtool.trace.trace import Trace
 
 
@@ -98,7 +100,7 @@ def sweep(
     ]
     grid = Grid(settings, arms)
     points = PointStore(target.with_name(f".{target.name}.points"))
-    with console.progress("sweeping", total=grid.replays) as done:
+    with console.progress("sweeping", grid.replays, _expected(grid, jobs, cluster)) as done:
         swept = run(grid, processes=study.processes(jobs), progress=done, store=points, cluster=cluster)
     gains = with_gain(swept.table, baseline)
     write_table(swept.table, target)
@@ -138,6 +140,15 @@ def sweep(
         console.after(line)
     if swept.failed:
         raise typer.Exit(FINDING)
+
+
+def _expected(grid: Grid, jobs: int | None, cluster: str | None) -> Expected | None:
+    """What the grid takes here; how many workers a cluster has is not known."""
+    from simtool.study.expected import expect
+
+    if cluster is not None:
+        return None
+    return expect([(setting, len(grid.placements)) for setting in grid.settings], study.processes(jobs))
 
 
 def _print(gains: pl.DataFrame, answer: str, over: str) -> None:

@@ -66,15 +66,18 @@ def tornado(
     from simtool.study.settings import settings_of
 
     (setting,) = settings_of(source, costs, [wanted], waves, predictor=predictor)
+    from simtool.study.expected import expect
     from simtool.study.sensitivity import count_jobs, fastest
     from simtool.study.sensitivity import sensitivity as run
 
     leader = _fastest_live(source, costs, wanted) if policy is None else None
     placement, why = (leader, "live, docs/fidelity.md") if leader else (tried[0], "here")
+    processes = study.processes(jobs)
     if leader is None and len(tried) > 1:
-        placement = fastest(setting, tried, processes=study.processes(jobs))
-    with console.progress("what if", total=count_jobs(placement)) as done:
-        found = run(replace(setting, simulator=simulator), placement, processes=study.processes(jobs), progress=done)
+        placement = fastest(setting, tried, processes=processes)
+    setting, total = replace(setting, simulator=simulator), count_jobs(placement)
+    with console.progress("what if", total, expect([(setting, total)], processes)) as done:
+        found = run(setting, placement, processes=processes, progress=done)
     if figure is not None:
         from simtool.report.figures.figure_file import save_figure
         from simtool.report.figures.sensitivity import draw_sensitivity

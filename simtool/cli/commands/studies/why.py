@@ -54,7 +54,10 @@ def why(
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     (asked,) = settings_of(source, costs, [wanted], waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
     setting = replace(asked, simulator=simulator)
-    with console.progress("replaying", total=count_replays(setting)) as done:
+    from simtool.study.expected import expect
+
+    known = expect([(setting, 3)], study.processes(jobs))
+    with console.progress("replaying", count_replays(setting), known) as done:
         found = reasons(setting, base, other, processes=study.processes(jobs), progress=done)
     basis = study.basis([setting])
     if json:
