@@ -278,7 +278,8 @@ def spread(durations_ns: NDArray[np.generic]) -> Spread:
 
 def _tpot_ns(requests: pl.DataFrame) -> NDArray[np.generic]:
     """Time per output token of each finished request of two tokens or more, in ns."""
-    done = requests.filter(pl.col("finished_ns").is_not_null() & (pl.col("output_tokens") > 1))
+    known = pl.col("finished_ns").is_not_null() & pl.col("first_token_ns").is_not_null()
+    done = requests.filter(known & (pl.col("output_tokens") > 1))
     return ((done["finished_ns"] - done["first_token_ns"]) / (done["output_tokens"] - 1)).to_numpy()
 
 

@@ -15,10 +15,11 @@ from simtool.errors import ProfileError, UsageError
 from simtool.files.names import why_no_name
 from simtool.files.reading import quoted
 from simtool.profile.cost import Cost, check_keys
+from simtool.profile.kinds import listed, texts
 from simtool.profile.models import Models
 from simtool.step.controller import LinearPredictor
 from simtool.step.graph_buckets import GraphBuckets
-from simtool.step.ops import Lane
+from simtool.step.ops import CATALOGUE, Lane
 from simtool.step.placement import Placement
 from simtool.step.temperatures import check_temperatures
 
@@ -86,9 +87,13 @@ class Provenance:
     def from_dict(cls, table: Mapping[str, Any]) -> Provenance:
         """Build it from what `to_dict` returned; raises TypeError or ValueError on anything else."""
         fields = {_NAMED.get(name, name): value for name, value in table.items()}
-        for name in ("traces", "changes", "warnings", "sources"):
-            fields[name] = tuple(fields.get(name, ()))
+        kinds = {"traces": dict, "sources": dict, "changes": str, "warnings": str}
+        for name, kind in kinds.items():
+            fields[name] = tuple(listed(fields.get(name, []), kind, f"provenance.{_STORED_AS.get(name, name)}"))
         fields["proxies"] = dict(fields.get("proxies", {}))
+        for name in ("command", "created", "simtool_version"):
+            listed([fields[name]], str, f"provenance.{name}")
+        listed(list(fields["proxies"].values()), str, "provenance.stand_ins")
         return cls(**fields)
 
 
@@ -174,7 +179,7 @@ class Profile:
         if {*_LATER, *table} != names:
             odd = sorted({*_LATER, *table} ^ names)[0]
             raise ProfileError(f"{source}: key {odd!r} is {'unknown' if odd in table else 'absent'}; calibrate it anew")
-        predictor = table["predictor"]
+        predictor, temperatures = table["predictor"], table.get("temperatures", [])
         for name in ("name", "device", "device_name"):
             if not isinstance(table[name], str):
                 raise ProfileError(f"{source}: {name} is {quoted(table[name])}; expected a text")
@@ -187,16 +192,16 @@ class Profile:
                 name=table["name"],
                 device=table["device"],
                 device_name=table["device_name"],
-                executors=dict(table["executors"]),
+                executors=texts(table["executors"], "executors"),
                 prefill=_steps_from_dict(table["prefill"], f"{source}: prefill"),
                 decode=_steps_from_dict(table["decode"], f"{source}: decode"),
                 loop_gap=_time(table["loop_gap"], f"{source}: loop_gap"),
-                predictor=LinearPredictor(**predictor) if predictor else None,
+                predictor=None if predictor is None else LinearPredictor(**predictor),
                 provenance=Provenance.from_dict(table["provenance"]),
                 graphs=GraphBuckets.from_dict(table.get("graphs")),
-                models={str(role): dict(model) for role, model in table.get("models", {}).items()},
-                pinned=tuple(str(name) for name in table.get("pinned", ())),
-                temperatures=tuple(float(each) for each in table.get("temperatures", ())),
+                models={str(role): texts(model, f"models.{role}") for role, model in table.get("models", {}).items()},
+                pinned=_pinned(table.get("pinned", [])),
+                temperatures=tuple(float(each) for each in listed(temperatures, float | int, "temperatures")),
             )
         except UsageError as error:  # of the predictor or the graphs
             raise ProfileError(f"{source}: {error}") from error
@@ -211,6 +216,14 @@ def _check_version(version: object, source: str) -> None:
         raise ProfileError(
             f"{source}: schema version {version}, and this simtool reads up to {SCHEMA_VERSION}; upgrade simtool"
         )
+
+
+def _pinned(names: object) -> tuple[str, ...]:
+    """Ops that a machine does without waiting; a name that is no op's would pin nothing, unsaid."""
+    pinned = listed(names, str, "pinned")
+    if unknown := sorted(set(pinned) - set(CATALOGUE)):
+        raise ValueError(f"pinned holds {quoted(unknown[0])}, which is no op")
+    return tuple(pinned)
 
 
 def _each_cost(steps: StepCosts, change: Callable[[Cost], Cost]) -> StepCosts:

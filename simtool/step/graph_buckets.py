@@ -38,11 +38,14 @@ class GraphBuckets:
 
     @classmethod
     def from_dict(cls, table: object) -> GraphBuckets:
-        """Read what `to_dict` wrote; anything else (a trace that tells of no graphs) is no graphs."""
-        if not isinstance(table, dict):
+        """Read what `to_dict` wrote; None, which tells of no graphs, is none. Raises UsageError for anything else."""
+        if table is None:
             return cls()
+        rebinds = table.get("rebinds", False) if isinstance(table, dict) else None
+        if not isinstance(table, dict) or not isinstance(rebinds, bool):
+            raise UsageError(f"graphs is {quoted(table)}; expected a table of draft, target and rebinds, or none")
         draft, target = (_sizes(name, table.get(name, [])) for name in ("draft", "target"))
-        return cls(draft, target, bool(table.get("rebinds")))
+        return cls(draft, target, rebinds)
 
 
 def _sizes(name: str, values: object) -> tuple[int, ...]:

@@ -19,6 +19,9 @@ from tests.reliability.killing import leftovers
 _PAIR = golden.FOLDER / "dspark_b7"
 _MODELS = ["--target", str(_PAIR / "target"), "--draft", str(_PAIR / "draft")]
 _COSTS = ["--jobs", "1"]
+_SMALL, _FEW = ["--lag", "none", "--top", "1", "--seeds", "0"], ["--num-requests", "8"]
+_ONCE = ["--concurrency", "1,2", "--waves", "1", "--seeds", "2"]
+_FIGURES = Path(__file__).parents[2] / "models" / "profiles" / "xllm-2280-like.toml"
 #: Command line, then the name of its output on the full disk (a sweep keeps its points beside it).
 _WRITERS: dict[str, tuple[list[str], str]] = {
     "calibrate": (["calibrate", "toy", "--out", "disk/c.json"], "c.json"),
@@ -29,6 +32,12 @@ _WRITERS: dict[str, tuple[list[str], str]] = {
     "report": (["report", "toy", "toy2", "--out", "disk/x.html"], "x.html"),
     "export": (["export", "toy", "--out", "disk/x.json"], "x.json"),
     "import": (["import", "k.json", "--out", "disk/i"], "i"),
+    "search": (["search", "toy", *_COSTS, *_SMALL, "--save", "disk/best"], "best"),
+    "what-if": (["what-if", "toy", "--seeds", "3", "--out", "disk/w.html"], "w.html"),
+    "break-even's figure": (["break-even", "toy", *_COSTS, "--seeds", "0", "--figure", "disk/b.html"], "b.html"),
+    "profile": (["profile", "from-toml", str(_FIGURES), "--out", "disk/p.json"], "p.json"),
+    "synth": (["synth", "--profile", "p.json", "--acceptance", "0.8,0.7", *_FEW, "--out", "disk/s"], "s"),
+    "answers": (["answers", "toy", "toy2", *_COSTS, *_ONCE, "--out", "disk/a.md", "--profiles", "pp"], "a.md"),
     "record": (["record", *_MODELS, "--policy", "static", "--prompt-ids", "prompts.jsonl", "--out", "disk/t"], "t"),
 }
 
@@ -100,4 +109,19 @@ def test_a_fill_on_a_full_disk_leaves_the_trace(disk: Path, capsys: pytest.Captu
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simtool: ")]
     assert "No space left on device" in line
     assert _content(disk / "t") == old
+    assert leftovers(disk) == []
+
+
+def test_a_validation_on_a_full_disk_leaves_the_older_one(disk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arms = ["--policy", "static", "--policy", "lag", "--tokens-only", "--num-prompts", "2"]
+    command = ["validate", *_MODELS, *arms, "--prompt-ids", "prompts.jsonl", "--out", "disk/v", "--force"]
+    assert run(command) == 0, capsys.readouterr().err
+    old = _content(disk / "v")
+    _fill(disk)
+    capsys.readouterr()
+    assert run(command) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("simtool: ")]
+    assert "No space left on device" in line
+    assert "disk/v" in line
+    assert _content(disk / "v") == old
     assert leftovers(disk) == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from simtool.cli.main import run
-from simtool.engine.models.config import Fields, target_config
+from simtool.engine.models.config import Fields, draft_config, target_config
 from simtool.errors import CheckpointError, ProfileError, TraceError
 from simtool.profile.profile import Profile
 from simtool.trace.importers.requests import read_requests
@@ -32,7 +32,7 @@ def test_drawn_inputs_are_refused_or_rightly_accepted() -> None:
     command = [sys.executable, "benchmarks/hostile.py", "inputs", "--count", "30", "--first", "50"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=_ROOT, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "30 inputs, 0 of them unsound"
+    assert done.stdout.splitlines()[-1] == "30 in all, 0 of them unsound"
 
 
 def _pre(key: str, value: object) -> Change:
@@ -58,6 +58,16 @@ _QUALITY = {"n": "x", "mean_ns": 1.0, "p50_ns": 1.0, "p99_ns": 1.0}
         (lambda table: table["decode"]["host"]["schedule"].update(more=1), "has keys launches, more, post"),
         (lambda table: table["decode"]["device"]["target"].update(more=1), "has keys duration, more, queue"),
         (lambda table: table["decode"].update(more={}), "has keys device, host, more"),
+        (lambda table: table["executors"].update(copy=3), "executors is ['device', 'device', 3]"),
+        (lambda table: table.update(predictor=""), "is not a profile"),
+        (lambda table: table.update(pinned="x"), "pinned is 'x'"),
+        (lambda table: table.update(pinned=["x"]), "pinned holds 'x', which is no op"),
+        (lambda table: table.update(temperatures="12"), "temperatures is '12'"),
+        (lambda table: table.update(graphs=3), "graphs is 3; expected a table"),
+        (lambda table: table.update(models={"target": {"id": 3}}), "models.target is [3]"),
+        (lambda table: table["provenance"].update(bundles=[1]), "provenance.bundles is [1]"),
+        (lambda table: table["provenance"].update(warnings="x"), "provenance.warnings is 'x'"),
+        (lambda table: table["provenance"].update(command=3), "provenance.command is [3]"),
     ],
 )
 def test_profiles(change: Change, message: str) -> None:
@@ -96,9 +106,26 @@ def test_executors(executors: dict[str, object]) -> None:
 def test_a_layer_of_another_kind_is_refused() -> None:
     config = json.loads((golden.FOLDER / "dspark_b7" / "target" / "config.json").read_text())
     target_config(Fields("c", config))
-    for kinds in (["full_attention", "sliding_attention"], [2**63], "full_attention"):
+    for kinds in (["full_attention"] * 3 + ["sliding_attention"], [2**63] * 4, "full_attention", ["full_attention"]):
         with pytest.raises(CheckpointError, match="layer_types"):
             target_config(Fields("c", {**config, "layer_types": kinds}))
+
+
+@pytest.mark.parametrize("names", [[0], "DFlashDraftModel", 3])
+def test_architectures_are_names(names: object) -> None:
+    folder = golden.FOLDER / "dspark_b7"
+    target = target_config(Fields("t", json.loads((folder / "target" / "config.json").read_text())))
+    config = json.loads((folder / "draft" / "config.json").read_text())
+    with pytest.raises(CheckpointError, match="architectures"):
+        draft_config(Fields("d", {**config, "architectures": names}), target, [])
+
+
+@pytest.mark.parametrize("base", ['"x"', "[1]", "true", "1e400"])
+def test_a_base_that_is_no_time_is_told(base: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    event = json.dumps(kernel("a", 1, 1, 1))
+    (tmp_path / "k.json").write_text(f'{{"baseTimeNanoseconds": {base}, "traceEvents": [{event}]}}')
+    assert run(["import", str(tmp_path / "k.json"), "--out", str(tmp_path / "out")]) == 1
+    assert "1 rejected: baseTimeNanoseconds is no time; read as not said" in "".join(capsys.readouterr())
 
 
 def test_a_line_with_more_cells_than_the_heading_is_rejected(tmp_path: Path) -> None:

@@ -152,7 +152,9 @@ def draft_config(fields: Fields, target: TargetConfig, tensors: Collection[str])
 
 def _is_dflash(fields: Fields) -> bool:
     names = fields.data.get("architectures")
-    return isinstance(names, list) and "DFlashDraftModel" in names
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise CheckpointError(f"{fields.source}: architectures is {names!r:.80}, expected a list of names")
+    return "DFlashDraftModel" in (names or ())
 
 
 def _decoder_sizes(fields: Fields) -> dict[str, Any]:
@@ -184,10 +186,12 @@ def _decoder_sizes(fields: Fields) -> dict[str, Any]:
 
 
 def _check_layer_types(fields: Fields) -> None:
-    kinds = fields.data.get("layer_types")
-    if kinds is not None and (not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds)):
+    kinds, layers = fields.data.get("layer_types"), fields.size("num_hidden_layers")
+    full = isinstance(kinds, list) and all(kind == "full_attention" for kind in kinds)
+    if kinds is not None and not (full and len(kinds) == layers):
         raise CheckpointError(
-            f"{fields.source}: layer_types is {kinds!r:.80}, expected 'full_attention' for every layer: no other runs"
+            f"{fields.source}: layer_types is {kinds!r:.80}, expected 'full_attention' for each of {layers} layers: no "
+            "other runs"
         )
 
 

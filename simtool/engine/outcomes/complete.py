@@ -46,6 +46,7 @@ def complete_outcomes(
     if todo:
         teacher_forced = _open_pass(opened, target, draft, device)
         keys = opened.manifest.run.sample_keys
+        _check_ids(opened, todo, teacher_forced.target.config.vocab_size)
         say(f"{_estimate(teacher_forced, todo)}, on {device}")
         with progress("filling outcomes", len(todo)) as done:
             for first in range(0, len(todo), 16):
@@ -72,6 +73,16 @@ def _dtype(opened: Trace) -> torch.dtype:
         raise TraceError(f"{opened.path}: details.dtype is {quoted(name)}; expected one of {', '.join(DTYPES)}")
     found: torch.dtype = getattr(torch, name)
     return found
+
+
+def _check_ids(opened: Trace, todo: Sequence[tuple[str, list[int], list[int]]], vocab_size: int) -> None:
+    for name, prompt, output in todo:
+        for token in (*prompt, *output):
+            if not 0 <= token < vocab_size:
+                raise TraceError(
+                    f"{opened.path}: request {name} holds token id {token}, outside 0..{vocab_size - 1}; the trace is "
+                    "damaged, or its ids are another tokenizer's"
+                )
 
 
 def _estimate(teacher_forced: TeacherForcedPass, todo: Sequence[tuple[str, list[int], list[int]]]) -> FillEstimate:

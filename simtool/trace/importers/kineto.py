@@ -52,6 +52,8 @@ class KinetoProfile:
 def read_kineto(columns: Columns, header: Mapping[str, Any], ledger: Ledger) -> KinetoProfile:
     """Sort the spans of a Kineto trace into calls, work and ranges; what is none of these is counted by category."""
     base_ns, names = _base_ns(header), _device_names(header)
+    base = header.get("baseTimeNanoseconds")
+    ledger.reject("baseTimeNanoseconds is no time; read as not said", base, int(base_ns is None and base is not None))
     spans = by_value(_absolute(_take_spans(columns), base_ns or 0, ledger), ["cat", "name"], **_ROLES)
     roles = spans.partition_by("role", as_dict=True)
     named = {role: roles.get((role,), spans.clear()) for role in _SORTED}

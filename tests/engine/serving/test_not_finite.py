@@ -79,7 +79,7 @@ def test_the_device_process_says_it_in_one_line(copied, tmp_path: Path, capsys: 
         ({"rope_theta": float("nan"), "rope_parameters": None}, "NaN"),
         ({"rope_theta": 0, "rope_parameters": None}, "rope_theta is 0"),
         ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000"),
-        ({"num_hidden_layers": 10**6}, "num_hidden_layers is 1000000, and there are"),
+        ({"num_hidden_layers": 10**6, "layer_types": None}, "num_hidden_layers is 1000000, and there are"),
         ({"head_dim": 15}, "head_dim is 15"),
         ({"vocab_size": 0}, "vocab_size is 0"),
         ({"hidden_act": 3}, "hidden_act is 3"),

@@ -11,17 +11,14 @@ from pathlib import Path
 
 from simtool.trace.schema import TABLES
 from tests.reliability.hostile.inputs import Drawn
+from tests.reliability.hostile.places import ABSENT, ADDED, ANY_SIZE, OWN
+from tests.reliability.hostile.spoiling import NUMBERS, Change
 
-_TOLD = re.compile(r"\brejected\b|left out|skipped|cannot be read|dropped: category|dropped: phase")
+#: What an import and a request trace say of input that they leave out.
+_TOLD = re.compile(r"\d+ rejected: |left out: |dropped: (category|phase|empty)|cannot be read")
+_LEDGERED = ("import", "request trace", "prompts")
 #: Formats of other programs, where keys that nobody here reads are the rule.
 _FOREIGN = ("checkpoint", "request trace", "import", "prompts")
-#: Keys of simtool's own files that may be absent, as their readers say.
-_OPTIONAL = re.compile(
-    r"prompt_seed|tables|details\..+|controller\..+|sampling\..+|models(\..+)?|warnings\..+|refits|.*\.refits|graphs"
-    r"|pinned|provenance\..+|.*\.(residuals_ns|ranges|per_feature_ns|host|device|launches|quality)\..+"
-)
-#: Where a manifest or a profile keeps whatever its writer likes.
-_FREE = re.compile(r"(details|models|provenance)(\..+)?|.*\.(ranges|per_feature_ns|launches|host|device)\.no such key")
 #: A spoilt table may be one that another run would leave: no rule tells it from the true one.
 _OTHER_RUN = {
     "one number": "requests: prompt_ids output_ids output_margin slot finish_reason max_new_tokens arrival_ns;"
@@ -32,14 +29,17 @@ _OTHER_RUN = {
     "rows: confidence draft_prob draft_tokens",
     "one row lost": "outcomes: *",
     "no rows": "outcomes: *",
+    # a table is a set of rows, and of columns by name; tests/reliability/faults/test_order_of_rows.py holds it
     "rows reversed": "*",
     "columns out of order": "*",
-    "bit changed": "*",
 }
-_ANY_TEXT = ("pid", "tid", "name", "cat", "id")
+_ANY_TEXT = ("pid", "tid", "name", "cat")
 _NULLS = ("column left out", "column of nulls", "one null")
 #: Keys of a checkpoint's settings that are read of the target alone.
 _ONLY_OF_A_TARGET = ("eos_token_id", "tie_word_embeddings")
+_ONLY_OF_A_DRAFTER = ("architectures",)
+#: Beyond it a number is no size, count or time of anything here.
+_FAR = 1e15
 _SOURCES = Path(__file__).parents[3] / "simtool"
 
 
@@ -48,7 +48,7 @@ def why_accepted(drawn: Drawn, said: str) -> str | None:
     change = drawn.change
     if change.same:
         return "says the same as before"
-    if _TOLD.search(said):
+    if drawn.kind in _LEDGERED and _TOLD.search(said):
         return "what is wrong was left out, and told"
     if drawn.kind == "options":
         option = str(change.place[0])
@@ -56,30 +56,46 @@ def why_accepted(drawn: Drawn, said: str) -> str | None:
         return "a value that the option takes" if takes else None
     if drawn.kind == "table":
         return _another_run(change.what.removesuffix(".parquet"), change.how, str(change.place[0]))
+    if drawn.kind == "placement":
+        return "an order that breaks no rule, of plain keys" if change.place == ("order",) else None
     if change.how == "bit changed":
-        return "another value that means something" if change.what.endswith((".safetensors", ".toml")) else None
+        return _of_a_bit(change)
     return _of_json(drawn)
 
 
+def _of_a_bit(change: Change) -> str | None:
+    if change.what.endswith(".safetensors"):
+        return "another weight"
+    return "another pattern of a rule" if change.what.endswith(".toml") and change.place == ("match",) else None
+
+
 def _of_json(drawn: Drawn) -> str | None:
-    change, foreign = drawn.change, drawn.kind in _FOREIGN
+    change, kind = drawn.change, drawn.kind
     place = ".".join(map(str, change.place))
     keys = [key for key in change.place if isinstance(key, str)]
-    of_target = change.what.startswith("draft/") and keys and keys[-1] in _ONLY_OF_A_TARGET
-    if of_target or (foreign and keys and not _is_read(keys[-1])):
+    others = {"draft/": _ONLY_OF_A_TARGET, "target/": _ONLY_OF_A_DRAFTER}
+    unread = any(change.what.startswith(role) and keys[-1:] and keys[-1] in names for role, names in others.items())
+    if unread or (kind in _FOREIGN and keys and not _is_read(keys[-1])):
         return "a key of other programs, which is not read"
     if change.how == "added":
-        return "a place for whatever the writer likes" if _FREE.fullmatch(place) else None
-    absent = change.how == "left out" or change.after == "None"
-    if absent and (foreign or _OPTIONAL.fullmatch(place)):
+        return "a place for whatever the writer likes" if ADDED[kind].fullmatch(place) else None
+    if (change.how == "left out" or change.after == "None") and ABSENT[kind].fullmatch(place):
         return "may be absent, and has a default"
-    if drawn.kind == "import" and change.place[-1] in _ANY_TEXT and set(change.kinds) <= {"number", "str"}:
+    if change.how == "replaced" and OWN[kind].fullmatch(place) and _alike(change, place):
+        return "another value of its kind, where the writer alone knows it"
+    if kind == "import" and keys[-1:] and keys[-1] in _ANY_TEXT and set(change.kinds) <= {"whole number", "str"}:
         return "an id or a name, which may be a number or a text"
-    if change.kinds[0] == change.kinds[1]:
-        return "another value of its kind, within its range"
-    if _FREE.fullmatch(place):
+    if change.how == "replaced" and ADDED[kind].fullmatch(place):
         return "a place for whatever the writer likes"
     return None
+
+
+def _alike(change: Change, place: str) -> bool:
+    """Whether the value is of the kind of the one before, a whole number being a number, and within reason."""
+    before, after = change.kinds
+    if change.number is not None and not abs(change.number) < _FAR and not ANY_SIZE.fullmatch(place):
+        return False
+    return before == after or (before, after) == NUMBERS[::-1]
 
 
 def _another_run(table: str, how: str, column: str) -> str | None:

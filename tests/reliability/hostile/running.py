@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import pickle
 import resource
 import signal
-import traceback
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar, cast
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from simtool.cli.main import run
+from tests.reliability.hostile.forks import forked
 from tests.reliability.hostile.inputs import Drawn
 from tests.reliability.hostile.judging import why_accepted
 
-T = TypeVar("T")
 SECONDS, BYTES = 60, 8 << 30
 
 
@@ -28,50 +25,50 @@ class Outcome:
     told: str
     said: str
     sound: bool
+    seconds: float = 0.0
+    peak_bytes: int = 0
 
 
-def in_fork(work: Callable[[], T]) -> T:
-    """Run in a fork, so that no thread or module of it stays here; raises RuntimeError when it does not end well."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
-            try:
-                told = pickle.dumps((work(), None))
-            except BaseException:
-                told = pickle.dumps((None, said.getvalue() + traceback.format_exc()))
-        with open(writer, "wb") as pipe:
-            pipe.write(told)
-        os._exit(0)
-    os.close(writer)
-    with open(reader, "rb") as pipe:
-        told = pipe.read()
-    _, status = os.waitpid(child, 0)
-    result, failure = pickle.loads(told) if told else (None, f"ended by signal {os.WTERMSIG(status)}")
-    if failure is not None:
-        raise RuntimeError(failure)
-    return cast(T, result)
+@dataclass
+class Judge:
+    """Runs drawn commands and judges them. good: a folder with the inputs as they were before they were spoilt."""
+
+    good: Path
+    _ends: dict[tuple[str, ...], int] = field(default_factory=dict)
+
+    def outcome_of(self, drawn: Drawn) -> Outcome:
+        """Run the command here, within limits: one line and exit 2, a finding of its own, or a reason to accept."""
+        try:
+            ended = forked(lambda: _limited(drawn.command))
+        except RuntimeError as error:
+            lines = str(error).splitlines()
+            return Outcome(lines[-1] if len(lines) == 1 else "traceback", str(error)[-1500:], sound=False)
+        status, said = ended.result
+        told, sound = self._judged(drawn, status, said)
+        return Outcome(told, said[-300:], sound, ended.seconds, ended.peak_bytes)
+
+    def _judged(self, drawn: Drawn, status: int, said: str) -> tuple[str, bool]:
+        told = f"exit {status}"
+        if status == 0 or (status == 1 and self._ends_with_1(drawn)):
+            reason = why_accepted(drawn, said)
+            return f"{told}: {reason}", reason is not None
+        lines = said.splitlines()
+        one = sum(line.startswith("simtool: ") for line in lines) == 1 and lines[-1].startswith("simtool: ")
+        return told, status == 1 or (status == 2 and one)
+
+    def _ends_with_1(self, drawn: Drawn) -> bool:
+        """Whether the good inputs end with 1 too: then it is no finding about what was spoilt."""
+        command = tuple(drawn.command[:-2] if drawn.kind == "options" else drawn.command)
+        if command not in self._ends:
+            self._ends[command] = forked(lambda: _limited(list(command), self.good)).result[0]
+        return self._ends[command] == 1
 
 
-def outcome_of(drawn: Drawn) -> Outcome:
-    """Run the command here, within limits, and judge it: one line and exit 1 or 2, or a reason to accept."""
-    try:
-        status, said = in_fork(lambda: _limited(drawn.command))
-    except RuntimeError as error:
-        lines = str(error).splitlines()
-        return Outcome(lines[-1] if len(lines) == 1 else "traceback", str(error)[-1500:], sound=False)
-    lines = [line for line in said.splitlines() if line.startswith("simtool: ")]
-    told = f"exit {status}"
-    if status == 0:
-        reason = why_accepted(drawn, said)
-        return Outcome(f"{told}: {reason}", said[-300:], sound=reason is not None)
-    return Outcome(told, said[-300:], sound=status == 1 or (status == 2 and len(lines) == 1))
-
-
-def _limited(command: list[str]) -> tuple[int, str]:
+def _limited(command: list[str], folder: Path | None = None) -> tuple[int, str]:
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
     signal.alarm(SECONDS)
+    if folder is not None:
+        os.chdir(folder)
     said = io.StringIO()
     with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
         status = run(command)

@@ -6,13 +6,15 @@ import copy
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from simtool.trace.folder import file_hash
+from tests.reliability.hostile.forks import in_fork
 
 #: What takes the place of a value in JSON.
 VALUES: tuple[Any, ...] = (
@@ -26,8 +28,8 @@ _WHOLE_TEXTS = ("[" * 100_000, "", "\x00", "{}", "null", "\ufeff{}")
 class Change:
     """What was done to an input.
 
-    how: replaced, left out, added, rewritten ... before, after: the value at `place`; kinds: theirs. same: whether a
-    reader finds what it found before.
+    how: replaced, left out, added, rewritten ... before, after: the value at `place`; kinds: theirs; number: the one
+    that stands there now. same: whether a reader finds what it found before.
     """
 
     what: str
@@ -37,6 +39,7 @@ class Change:
     after: str = ""
     kinds: tuple[str, str] = ("", "")
     same: bool = False
+    number: float | None = None
 
     def __str__(self) -> str:
         return f"{self.what}: {'.'.join(map(str, self.place))} {self.how} ({self.before} -> {self.after})"
@@ -51,7 +54,10 @@ def places(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int
 def spoilt(value: Any, dice: random.Random, what: str) -> tuple[Any, Change]:
     """The value with one place replaced, left out, or given another key."""
     made = copy.deepcopy(value)
-    place = dice.choice(places(value)[1:])
+    found = places(value)[1:]
+    if dice.random() < 0.5:  # else the few keys of a whole would hardly ever be drawn beside those of its many parts
+        found = [place for place in found if len(place) <= 2]
+    place = dice.choice(found)
     holder: Any = made
     for key in place[:-1]:
         holder = holder[key]
@@ -66,13 +72,18 @@ def spoilt(value: Any, dice: random.Random, what: str) -> tuple[Any, Change]:
         return made, Change(what, how, (*place[:-1], "no such key"), "", repr(after)[:40])
     holder[place[-1]] = after
     kinds, same = (_kind(before), _kind(after)), before == after and _kind(before) == _kind(after)
-    return made, Change(what, "replaced", place, repr(before)[:40], repr(after)[:40], kinds, same)
+    number = after if _kind(after) in NUMBERS else None
+    return made, Change(what, "replaced", place, repr(before)[:40], repr(after)[:40], kinds, same, number)
+
+
+#: Kinds of numbers: where a number stands a whole one may, and not the other way round.
+NUMBERS = ("whole number", "number")
 
 
 def _kind(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return type(value).__name__
-    return "number"
+    return NUMBERS[isinstance(value, float)]
 
 
 def spoil_json(file: Path, dice: random.Random) -> Change:
@@ -113,8 +124,9 @@ def spoil_cells(file: Path, dice: random.Random) -> Change:
     lines[row][column] = dice.choice(("", "-1", "nan", "1e400", '"', "\x00", "9" * 30, "=1+1", "x", "0", "1,2", "-0"))
     after = lines[row][column]
     file.write_text("\n".join(map(",".join, lines)))
-    kinds = ("number" if before.isdigit() else "str", "number" if after.isdigit() else "str")
-    return Change(file.name, "replaced", (row, column), before, after, kinds, same=before == after)
+    kinds = tuple("whole number" if each.isdigit() else "str" for each in (before, after))
+    number = float(after) if after.isdigit() else None
+    return Change(file.name, "replaced", (row, column), before, after, (kinds[0], kinds[1]), before == after, number)
 
 
 def spoil_bytes(file: Path, dice: random.Random) -> Change:
@@ -130,7 +142,7 @@ def spoil_bytes(file: Path, dice: random.Random) -> Change:
 def spoil_table(file: Path, dice: random.Random) -> Change:
     """A column of another kind, null, absent, extra or out of order; rows lost, repeated or reversed; other bytes."""
     if dice.random() < 0.15:
-        return spoil_bytes(file, dice)
+        return _spoil_its_bytes(file, dice)
     frame = pl.read_parquet(file)
     name = dice.choice(frame.columns)
     number = dice.choice((0, -1, 2**31 - 1, -(2**31)))
@@ -143,6 +155,30 @@ def spoil_table(file: Path, dice: random.Random) -> Change:
     made.write_parquet(file)
     same = made.equals(frame) and made.schema == frame.schema
     return Change(file.name, how, (name,), str(frame.schema[name]), str(number), same=same)
+
+
+def _spoil_its_bytes(file: Path, dice: random.Random) -> Change:
+    """A table of which one value differs then is told as such, and one that reads as before as the same."""
+    good = file.read_bytes()
+    change = spoil_bytes(file, dice)
+    if change.how != "bit changed":
+        return change
+    try:
+        differ = in_fork(lambda: _differing(pl.read_parquet(file), pl.read_parquet(BytesIO(good))))
+    except RuntimeError:  # no table at all
+        return change
+    if not differ:
+        return replace(change, same=True)
+    if len(differ) == 1:
+        return replace(change, how="one number", place=(differ[0],))
+    return replace(change, place=tuple(differ))
+
+
+def _differing(made: pl.DataFrame, frame: pl.DataFrame) -> list[str]:
+    """Names of columns that are not as they were; all of them where the table is another."""
+    if made.schema != frame.schema or made.height != frame.height:
+        return [*frame.columns, "rows"]
+    return [name for name in frame.columns if not made[name].equals(frame[name], null_equal=True)]
 
 
 def _of_table(

@@ -16,36 +16,21 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from simtool.errors import SimtoolError
-from simtool.trace.checks.check import Severity, check_stored
-from simtool.trace.trace import open_trace
-from tests.engine import golden
 from tests.reliability.hostile.inputs import make_inputs
 from tests.reliability.killing import leftovers
+from tests.reliability.stopped.commands import COMMANDS
+from tests.reliability.stopped.whole import whole_outputs, wrong_traces
 
-_PAIR = golden.FOLDER / "dspark_b7"
-_MODELS = ("--target", str(_PAIR / "target"), "--draft", str(_PAIR / "draft"))
-_LIVE = (*_MODELS, "--prompt-ids", "many.jsonl", "--concurrency", "4")
-_TWO = ("--policy", "lag", "--policy", "static", "--repeats", "2")
-_SWEEP = ("sweep", "toy", "--simulator", "simpy", "--jobs", "2", "--concurrency", "2,3,4", "--seeds", "4")
-#: By name; they run in a folder of `prepare`. All but `fill`, which adds to a trace, replace what is there.
-COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "record": ("record", *_LIVE, "--policy", "lag", "--out", "out", "--force"),
-    "interleaved": ("record", *_LIVE, *_TWO, "--out", "out", "--force"),
-    "validate": ("validate", *_LIVE, *_TWO, "--out", "out", "--force"),
-    "fill": ("fill", "live", *_MODELS),
-    "sweep": (*_SWEEP, "--out", "out.csv", "--force"),
-    "import": ("import", "k.json", "--out", "out", "--force"),
-    "report": ("report", "toy", "toy2", "--out", "out", "--force"),
-}
 #: Exit statuses as a shell has them. Python ends itself by the signal where Ctrl-C came within an import.
 KILLED = 128 + signal.SIGKILL
 INTERRUPTED = 128 + signal.SIGINT
+#: A command that got through: with what it found, or with a finding.
+_DONE = (0, 1)
 _MARK = "SIMTOOL_STOPPED_RUN"
 _END_S = 20.0
 _TOLD = "simtool: stopped by Ctrl-C"
@@ -152,7 +137,8 @@ def start(folder: Path, name: str) -> Run:
 
 
 def stop(folder: Path, name: str, how: How, moment: Moment) -> Stopped:
-    """Start a command and stop it at that moment, unless it has ended by then."""
+    """Start a command and stop it at that moment, unless it has ended by then. What stood there whole stands so yet."""
+    before = whole_outputs(folder)
     run = start(folder, name)
     while run.child.poll() is None and not moment(run):
         time.sleep(0.01)
@@ -160,7 +146,8 @@ def stop(folder: Path, name: str, how: How, moment: Moment) -> Stopped:
     _act(run, how)
     _, errors = run.child.communicate(timeout=120)
     ended = run.child.returncode if run.child.returncode >= 0 else 128 - run.child.returncode
-    wrong = [*_kept_promise(how, ended, errors), *_traces(folder)]
+    wrong = [*_kept_promise(how, ended, errors), *wrong_traces(folder)]
+    wrong += [f"{lost} was whole, and is lost or half" for lost in sorted(before - whole_outputs(folder))]
     if alive := _wait_for_end(run):
         wrong.append(f"{len(alive)} processes live on")
     wrong += [f"{path} is left" for path in shared if path.exists()]
@@ -171,9 +158,10 @@ def run_again(folder: Path, name: str) -> list[str]:
     """Run a command to its end; what is wrong with that, or left behind, in words."""
     run = start(folder, name)
     _, errors = run.child.communicate(timeout=600)
-    wrong = [f"the next run ended with {run.child.returncode}: {errors[-300:]}"] if run.child.returncode else []
+    fine = run.child.returncode in _DONE and "Traceback" not in errors
+    wrong = [] if fine else [f"the next run ended with {run.child.returncode}: {errors[-300:]}"]
     temporary = [path.name for path in (folder / "tmp").iterdir() if not path.name.startswith(_OF_TORCH)]
-    return [*wrong, *_traces(folder), *(f"{path} is left" for path in [*leftovers(folder), *temporary])]
+    return [*wrong, *wrong_traces(folder), *(f"{path} is left" for path in [*leftovers(folder), *temporary])]
 
 
 def _act(run: Run, how: How) -> None:
@@ -194,7 +182,7 @@ def _kept_promise(how: How, ended: int, errors: str) -> list[str]:
     if how is How.INTERRUPT and ended == INTERRUPTED and "simtool" not in errors:
         return []  # Python itself was starting, and had read no line of this program
     wrong = [f"said {errors[-1500:]!r}"] if "Traceback" in errors and how is not How.KILL else []
-    if ended not in (stopped, 0):
+    if ended not in (stopped, *_DONE):
         wrong.append(f"ended with {ended}: {errors[-300:]!r}")
     if ended == stopped and how is not How.KILL and len(said) != 1:
         wrong.append(f"told in {len(said)} lines: {errors[-300:]!r}")
@@ -212,17 +200,3 @@ def _wait_for_end(run: Run) -> list[int]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
     return alive
-
-
-def _traces(folder: Path) -> list[str]:
-    """What is wrong with traces below: each is whole and sound, or incomplete and so marked."""
-    wrong = []
-    for manifest in folder.rglob("manifest.json"):
-        if "simtmp" in str(manifest):
-            continue  # nobody's yet
-        try:
-            found = check_stored(open_trace(manifest.parent))
-            wrong += [f"{manifest.parent.name}: {each}" for each in found if each.severity is Severity.ERROR]
-        except SimtoolError as error:
-            wrong.append(f"{manifest.parent.name}: {error}")
-    return wrong

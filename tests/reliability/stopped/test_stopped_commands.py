@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,30 @@ def test_stopped_again_and_again(name: str, tmp_path: Path) -> None:
     for how, moment in _STOPS[name]:
         assert stop(folder, name, how, moment).wrong == [], how
     assert run_again(folder, name) == []
+
+
+#: Commands of every kind; `benchmarks/hostile.py interrupts` does it to all of them, at several times each.
+_INTERRUPTED = (
+    "validate",
+    "interleaved",
+    "fill",
+    "search",
+    "answers",
+    "synth",
+    "calibrate",
+    "replay",
+    "advise",
+    "doctor",
+)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("interrupted") / "work"
+    prepare(folder, live=True)
+    return folder
+
+
+@pytest.mark.parametrize("name", _INTERRUPTED)
+def test_ctrl_c_ends_a_command_in_one_line(name: str, prepared: Path) -> None:
+    assert stop(prepared, name, How.INTERRUPT, after(random.Random(name).uniform(0.05, 1.0))).wrong == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,30 @@ def test_refusals_name_the_reason(tmp_path: Path, data: bytes, message: str) -> 
     path.write_bytes(data)
     with pytest.raises(TraceError, match=message):
         import_profile(path)
+
+
+@pytest.mark.parametrize("args", ['"x"', "3", "[1]", "true"])
+def test_args_that_are_no_table_are_told(tmp_path: Path, args: str) -> None:
+    events = [json.dumps(kernel("k", 1, 1, 1)), json.dumps(kernel("k", 3, 1, 2)).replace("{", "{ ", 1)]
+    broken = re.sub(r'"args": \{.*?\}', f'"args": {args}', json.dumps(kernel("k", 5, 1, 3)))
+    (tmp_path / "t.json").write_text(f"[{', '.join([*events, broken])}]")
+    imported = import_profile(tmp_path / "t.json")
+    assert _rejected(imported) == {"args are no table; read as not said": 1}
+    assert imported.frames["events"].height == 3
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("correlation", "x"), ("correlation", [1]), ("correlation", 10**30), ("stream", {"a": 1}), ("device", True)],
+)
+def test_what_an_arg_cannot_be_is_told(tmp_path: Path, key: str, value: object) -> None:
+    broken = kernel("k", 5, 1, 3)
+    broken["args"][key] = value
+    imported = read(tmp_path, [kernel("k", 1, 1, 1), broken])
+    assert _rejected(imported) == {f"{key} is nothing that it could be; read as not said": 1}
+    assert imported.frames["events"].height == 2
+
+
+def test_a_size_that_is_none_is_told(tmp_path: Path) -> None:
+    imported = read(tmp_path, [kernel("k", 1, 1, 1, bytes=4096), kernel("k", 5, 1, 3, bytes=-1)])
+    assert _rejected(imported) == {"bytes is nothing that it could be; read as not said": 1}

@@ -91,8 +91,7 @@ def advise(
         leading = max(ahead, key=lambda each: each.ratio).other if ahead else None
         from simtool.study.expected import expect
 
-        takes = expect([(setting, len(candidates) + 1)], study.processes(jobs))
-        with console.progress("replaying", STAGES, takes) as done:
+        with console.progress("replaying", STAGES, expect([(setting, len(candidates) + 1)], study.processes(jobs))) as done:
             found = run(
                 setting,
                 baseline,

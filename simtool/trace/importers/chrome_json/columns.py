@@ -162,13 +162,24 @@ class _Gathering:
             self.ledger.reject("ts and dur are no span of time", example, len(lost))
         of_args = zip(*map(attrgetter(*_OF_ARGS), [event.args or _NO_ARGS for event in events]), strict=True)
         args = dict(zip(_OF_ARGS.values(), of_args, strict=True))
-        size = _sizes(args.pop("bytes"))
+        sizes = args.pop("bytes")
         series = {
             name: _series(values).cast(SPANS.get(name, _WORD), strict=False) for name, values in (own | args).items()
         }
+        size = _sizes(sizes)
+        for name, values in (own | args | {"bytes": sizes}).items():
+            self._tell_lost(name, values, size if name == "bytes" else series[name])
         series["device"] = series["device"].fill_null(series.pop("device_id"))
         frame = pl.DataFrame({**series, "bytes": size, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
         self.spans.append(frame.filter(pl.col("start_ns").is_not_null()) if len(lost) else frame)
+
+    def _tell_lost(self, name: str, values: Sequence[object], read: pl.Series) -> None:
+        """Count values that were given and could not be read: the events stay, without them."""
+        lost = read.null_count() - values.count(None)
+        if lost:
+            nulls = read.is_null().to_list()
+            first = next(value for value, null in zip(values, nulls, strict=True) if null and value is not None)
+            self.ledger.reject(f"{name} is nothing that it could be; read as not said", first, lost)
 
     def _add_arrows(self, events: list[ChromeEvent]) -> None:
         events = self._with_ids(events)

@@ -16,6 +16,7 @@ from simtool.trace.importers.chrome_json.event import ChromeEvent, make_event
 from simtool.trace.importers.ledger import Ledger
 
 NUMBER_IS_NONE = "number is inf or nan, which is no JSON; read as not said"
+ARGS_ARE_NONE = "args are no table; read as not said"
 _BETWEEN = re.compile(r"(?:[\s,]|\]\s*,?\s*\[)*")
 #: Where the next event may begin: a table that looks like one.
 _NEXT = re.compile(r'(?=\{\s*"(?:ph|name|cat|pid|tid|ts|dur|args|id|bp|s)"\s*:)')
@@ -80,7 +81,9 @@ class _Salvage:
         if isinstance(value, dict):
             self._events.append(make_event(_readable_table(value)))
             unphased = self._nones and "ph" in value and value["ph"] is None  # rejected itself, once
-            self._ledger.reject(NUMBER_IS_NONE, _readable(str(value.get("name"))), self._nones - bool(unphased))
+            name, args = _readable(str(value.get("name"))), value.get("args")
+            self._ledger.reject(NUMBER_IS_NONE, name, self._nones - bool(unphased))
+            self._ledger.reject(ARGS_ARE_NONE, name, int(not isinstance(args, dict | None)))
         else:
             self._ledger.reject("event is not a JSON table", reprlib.repr(value))
 

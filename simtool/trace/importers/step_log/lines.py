@@ -33,7 +33,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="h
     block_width: _Count | None = None
     concurrency: _Count | None = None
     placement: str | None = None
-    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=1_000)] | None = None
     block_size: _Count | None = None
     kv_blocks: _Count | None = None
     controller: dict[str, object] = {}
