@@ -21,6 +21,7 @@ from simtool.errors import SimtoolError, UsageError
 if TYPE_CHECKING:
     from simtool.cli.documents.of_replays import AdviseDocument
     from simtool.profile.profile import Profile
+    from simtool.progress import Expected
     from simtool.replay.controller_options import PredictorChoice
     from simtool.report.terminal.decision import Decision
     from simtool.study.advice import Advice
@@ -89,9 +90,7 @@ def advise(
         known = {placement.name for placement in candidates}
         ahead = [each for each in (live or before) if each.ratio > 1]
         leading = max(ahead, key=lambda each: each.ratio).other if ahead else None
-        from simtool.study.expected import expect
-
-        with console.progress("replaying", STAGES, expect([(setting, len(candidates) + 1)], study.processes(jobs))) as done:
+        with console.progress("replaying", STAGES, _expected(setting, candidates, jobs)) as done:
             found = run(
                 setting,
                 baseline,
@@ -121,6 +120,13 @@ _ALIKE: Mapping[str, Callable[[Manifest], object]] = {
     "SL": lambda manifest: manifest.sl,
     "the drafter": lambda manifest: manifest.algorithm,
 }
+
+
+def _expected(setting: Setting, candidates: Sequence[Placement], jobs: int | None) -> Expected:
+    """What the replays of the candidates and the baseline take, the largest part."""
+    from simtool.study.expected import expect
+
+    return expect([(setting, len(candidates) + 1)], study.processes(jobs))
 
 
 def _draws(costs: Profile, seeds: int) -> int:
