@@ -10,11 +10,11 @@ from simtool import PLACEMENTS, Trace
 from simtool.analysis.staleness import Persistence, Staleness
 from simtool.progress import Expected, ShowProgress, unshown
 from simtool.study.break_even import BreakEven, break_even
-from simtool.study.expected import expect
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from simtool.study.search import OrderCandidates, SearchResult, order_candidates, search
 from simtool.study.sensitivity import Sensitivity, sensitivity
+from simtool.study.settings import expect
 from simtool.study.staleness import staleness_study
 from xllm_2280.arms import ARMS
 from xllm_2280.losses import STALE_LOSSES, LossAxis, loss_axes

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from simtool.profile.profile import Profile
+from simtool.progress import Expected
+from simtool.replay.compiled.kernel import default_simulator
 from simtool.replay.controller_options import ControllerOptions, PredictorChoice
+from simtool.replay.profiling.expected import CountedReplays
+from simtool.replay.profiling.expected import expect as expect_replays
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from simtool.study.sweep import seeds_of
@@ -34,3 +38,18 @@ def settings_of(
         )
         for concurrency in concurrencies
     ]
+
+
+def expect(work: Iterable[tuple[Setting, int]], processes: int) -> Expected:
+    """Return what it takes to replay so many placements under each setting, every one with the setting's seeds."""
+    return expect_replays(
+        CountedReplays(
+            setting.source,
+            setting.concurrency,
+            placements,
+            max(len(setting.seeds), 1),
+            setting.simulator or default_simulator(),
+            processes,
+        )
+        for setting, placements in work
+    )

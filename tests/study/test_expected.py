@@ -14,11 +14,13 @@ from simtool.engine.devices.virtual import TimedDevice, same_durations
 from simtool.engine.serving.rounds import record_rounds
 from simtool.engine.serving.session import RunPlan, Session
 from simtool.progress import Expected
+from simtool.replay.profiling.expected import CountedReplays
+from simtool.replay.profiling.expected import expect as expect_replays
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
-from simtool.study.expected import expect, expect_replays
 from simtool.study.runner import Setting
+from simtool.study.settings import expect
 from tests.engine import golden
 from tests.engine.small_runs import random_prompts, requests, runner
 from tests.reliability.hostile.inputs import add_all_outcomes
@@ -32,7 +34,7 @@ _PROFILE = profile_of(constant_costs(pre=1_000, duration=5_000))
 def test_the_steps_are_about_those_of_a_replay(concurrency: int, tmp_path: Path) -> None:
     source = source_trace(tmp_path / "source", random_work(5, 4, 40, tokens=30))
     steps = replay(source, _PROFILE, Scenario(BUILT_IN["static"], concurrency)).tables["steps"].height
-    told = expect_replays(source, concurrency, 1, 1, "simpy").basis
+    told = expect_replays([CountedReplays(source, concurrency, 1, 1, "simpy")]).basis
     counted = float(told.split("some ")[1].split(" steps")[0].replace(",", ""))
     assert counted == pytest.approx(steps, rel=0.4)
 
@@ -47,7 +49,7 @@ def test_it_grows_as_the_work_does(tmp_path: Path) -> None:
     assert expect([(four, 1), (one, 1)], 1).seconds == pytest.approx(5 * alone.seconds)
     compiled = replace(four, simulator="compiled")
     assert expect([(compiled, 1)], 8).seconds == expect([(compiled, 1)], 1).seconds < alone.seconds
-    served = expect_replays(source, 2, 1, 1, "simpy", [30] * 4_000).seconds
+    served = expect_replays([CountedReplays(source, 2, 1, 1, "simpy", served=[30] * 4_000)]).seconds
     assert served > 50 * alone.seconds
 
 

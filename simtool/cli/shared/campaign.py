@@ -144,9 +144,9 @@ def judge_arms(
     concurrency = recorded.manifest.concurrency
     replayed: dict[str, Trace] = {}
     noisy: dict[str, list[Trace]] = {}
-    from simtool.study.expected import expect_replays
+    from simtool.replay.profiling.expected import CountedReplays, expect
 
-    known = expect_replays(recorded, concurrency, len(placements), 1 + draws, "simpy")
+    known = expect([CountedReplays(recorded, concurrency, len(placements), 1 + draws, "simpy")])
     with console.progress("replaying", len(placements), known) as done:
         for placement in placements:
             path = out / "replayed" / placement.file_stem

@@ -104,11 +104,11 @@ class Replays:
         return Replayed({name: found for name, found in lines.items() if found}, tuple(refused.values()))
 
     def _expected(self, placements: Sequence[Placement]) -> Expected:
-        from simtool.study.expected import expect_replays
+        from simtool.replay.profiling.expected import CountedReplays, expect
 
         served = [each.max_new_tokens for each in self.workload.requests] if self.workload else None
         counts = self.base.concurrency, len(placements), len(self.seeds)
-        return expect_replays(self.source, *counts, self.simulator, served)
+        return expect([CountedReplays(self.source, *counts, self.simulator, served=served)])
 
     def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""

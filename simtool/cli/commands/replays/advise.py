@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from simtool.progress import Expected
     from simtool.replay.controller_options import PredictorChoice
     from simtool.report.terminal.decision import Decision
+    from simtool.step.placement import Placement
     from simtool.study.advice import Advice
     from simtool.study.runner import Setting
     from simtool.trace.manifest import Manifest
@@ -124,7 +125,7 @@ _ALIKE: Mapping[str, Callable[[Manifest], object]] = {
 
 def _expected(setting: Setting, candidates: Sequence[Placement], jobs: int | None) -> Expected:
     """What the replays of the candidates and the baseline take, the largest part."""
-    from simtool.study.expected import expect
+    from simtool.study.settings import expect
 
     return expect([(setting, len(candidates) + 1)], study.processes(jobs))
 

@@ -57,7 +57,7 @@ def break_even(
         raise UsageError(f"--decision-us {decision_us}: expected times of 0 or more")
     from simtool.study.break_even import break_even as run
     from simtool.study.break_even import caveats_of
-    from simtool.study.expected import expect
+    from simtool.study.settings import expect
 
     total = 2 * len(settings) * len(decisions_ns) * max(seeds, 1)
     known = expect([(setting, 2 * len(decisions_ns)) for setting in settings], study.processes(jobs))

@@ -80,7 +80,7 @@ def search(
 
     tried = order_candidates(settings[0], lags, sync or (), baseline=NAMED[BASELINE])
     results = []
-    from simtool.study.expected import expect
+    from simtool.study.settings import expect
 
     screens = [(replace(setting, seeds=()), len(tried.placements)) for setting in settings]
     known = expect([*screens, *((setting, top + 1) for setting in settings)], study.processes(jobs))

@@ -144,7 +144,7 @@ def sweep(
 
 def _expected(grid: Grid, jobs: int | None, cluster: str | None) -> Expected | None:
     """What the grid takes here; how many workers a cluster has is not known."""
-    from simtool.study.expected import expect
+    from simtool.study.settings import expect
 
     if cluster is not None:
         return None

@@ -66,9 +66,9 @@ def tornado(
     from simtool.study.settings import settings_of
 
     (setting,) = settings_of(source, costs, [wanted], waves, predictor=predictor)
-    from simtool.study.expected import expect
     from simtool.study.sensitivity import count_jobs, fastest
     from simtool.study.sensitivity import sensitivity as run
+    from simtool.study.settings import expect
 
     leader = _fastest_live(source, costs, wanted) if policy is None else None
     placement, why = (leader, "live, docs/fidelity.md") if leader else (tried[0], "here")

@@ -81,7 +81,7 @@ def what_if(
     names = [placement.name for placement in grids[0].placements]
     wanted = placements[min(1, len(placements) - 1)].name if policy else _OPENS_WITH
     opens_with = wanted if wanted in names else names[-1]
-    from simtool.study.expected import expect
+    from simtool.study.settings import expect
 
     known = expect([(setting, len(grid.placements)) for grid in grids for setting in grid.settings], 1)
     with console.progress("replaying", sum(len(grid.settings) for grid in grids), known) as done:

@@ -54,7 +54,7 @@ def why(
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     (asked,) = settings_of(source, costs, [wanted], waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
     setting = replace(asked, simulator=simulator)
-    from simtool.study.expected import expect
+    from simtool.study.settings import expect
 
     known = expect([(setting, 3)], study.processes(jobs))
     with console.progress("replaying", count_replays(setting), known) as done:
