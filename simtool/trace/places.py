@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -23,8 +24,20 @@ class RequestNumbers:
 
     def of(self, request_ids: pl.Series) -> Ints:
         """Return the number of each; -1 for one that is not among them."""
-        numbered = request_ids.cast(pl.Enum(self.names), strict=False).to_physical()
-        return numbered.cast(pl.Int64).fill_null(-1).to_numpy()
+        first = request_ids.rle_id().to_numpy()
+        runs = int(first[-1]) + 1 if len(first) else 0
+        if 2 * runs > len(first):
+            return self._of(request_ids)
+        return self._of(request_ids.gather(np.flatnonzero(np.diff(first, prepend=np.uint32(runs)))))[first]
+
+    def _of(self, request_ids: pl.Series) -> Ints:
+        numbered = request_ids.cast(self._known, strict=False).to_physical()
+        numbers: Ints = numbered.cast(pl.Int64).fill_null(-1).to_numpy()
+        return numbers
+
+    @cached_property
+    def _known(self) -> pl.Enum:
+        return pl.Enum(self.names)
 
 
 @dataclass(frozen=True)

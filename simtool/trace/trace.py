@@ -12,7 +12,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.placement import Placement, placement_from_dict
-from simtool.trace.folder import TraceFolder, replace_files, write_table
+from simtool.trace.folder import TraceFolder, file_hash, replace_files, write_table
 from simtool.trace.frames import conform, find_table, sort_frame
 from simtool.trace.manifest import Manifest, read_manifest, write_manifest
 from simtool.trace.schema import TABLES
@@ -75,6 +75,10 @@ class Trace:
         """Return the one file that holds a table as a trace keeps it; None where there is none such."""
         return None if table in self._frames else self._source(table).only_file()
 
+    def hash_of(self, file: Path) -> str:
+        """Return the sha256 of a table's merged file; read once for each."""
+        return self.once(f"sha256 of {file.name}", lambda _: file_hash(file))
+
     @property
     def placement(self) -> Placement:
         """The placement that ordered the steps; raises TraceError for an import, which has none."""
@@ -84,7 +88,8 @@ class Trace:
 
     def _source(self, name: str) -> TableSource:
         if name not in self._sources:
-            self._sources[name] = TableFile(find_table(name), self.path, (self.manifest.tables or {}).get(name))
+            facts = (self.manifest.tables or {}).get(name)
+            self._sources[name] = TableFile(find_table(name), self.path, facts, self.hash_of)
         return self._sources[name]
 
 

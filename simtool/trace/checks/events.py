@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
 from simtool.step.ops import CATALOGUE, Lane
 from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, apply
+from simtool.trace.checks.numbered import beside, steps_of
+from simtool.trace.schema import TABLES
+from simtool.trace.table_file import rises
 from simtool.trace.trace import Trace
 
 _KEY = ("step", "op", "lane", "flow")
@@ -15,6 +18,12 @@ _ORDER = ("lane", "start_ns", "end_ns", "flow")
 _HOST = pl.col("lane") == Lane.HOST.value
 _WAIT_START, _WAIT_END = pl.col("wait_start_ns"), pl.col("wait_end_ns")
 _WORKS = sorted({work.name for op in CATALOGUE.values() for work in op.works})
+
+_KEPT = [name for name in TABLES["events"].polars_schema if name not in ("track", "waits_for", "source")]
+_BEHIND = {name: TABLES["events"].polars_schema[name] for name in _KEPT} | {
+    "lane_free_ns": pl.Int64,
+    "flow_before": pl.Int64,
+}
 
 _PLAIN = (
     Rule("lane is none of host, prepare, compute, copy", ~pl.col("lane").is_in([lane.value for lane in Lane])),
@@ -79,55 +88,71 @@ def _held_up(trace: Trace, stretches: Iterable[pl.DataFrame]) -> tuple[Tally, Ta
     """Hold the rules up to stretches of events; None where one reaches back behind those before it."""
     tally, works = Tally("events", _KEY, _ORDER), Tally("events", _KEY, ("start_ns", "flow"))
     steps = trace.columns("steps", "step", "start_ns", "end_ns")
-    steps = steps.rename({"start_ns": "step_start_ns", "end_ns": "step_end_ns"})
+    spans = steps.select(step_start_ns="start_ns", step_end_ns="end_ns")
     front = _Front()
     for stretch in stretches:
-        events = front.behind(stretch.drop("track", "waits_for", "source"))
+        lanes = _lanes(stretch.select(_KEPT))
+        events = front.behind(lanes)
         if trace.manifest.origin == "imported":
             tally.add(_PLAIN, events)
             continue
-        if front.is_before(events):
+        if front.is_before(lanes):
             return None
         tally.add((*_PLAIN, _OVERLAP), events)
-        view = events.join(steps, on="step", how="left", maintain_order="left")
+        view = beside(events, spans, steps_of(steps, events["step"]))
         tally.add(_RUN, view)
         host = view.filter(_HOST)
         tally.add(_HOST_RULES, host)
         launches = host.unique("flow", keep="any").select("flow", host_start_ns="start_ns")
         device = view.filter(~_HOST).join(launches, on="flow", how="left")
         works.add(_DEVICE_RULES, device)
-        front.advance(events)
+        front.advance(lanes)
     return tally, works
 
 
+def _lanes(events: pl.DataFrame) -> dict[str, pl.DataFrame]:
+    """The events of each lane in their order; most stand in it already."""
+    names = events["lane"].unique().sort().to_list()
+    parts = {name: events.filter(pl.col("lane") == name) for name in names}
+    order = _ORDER[1:]
+    return {name: part if rises(part, order) else part.sort(order) for name, part in parts.items()}
+
+
 class _Front:
-    """How far events have been looked at: the last of each lane, and the highest flow."""
+    """How far events have been looked at: the last of each lane (start, end, flow), and the highest flow."""
 
     def __init__(self) -> None:
-        self._last: pl.DataFrame | None = None
+        self._last: dict[str, tuple[int, int, int]] = {}
         self._flow: int | None = None
 
-    def behind(self, events: pl.DataFrame) -> pl.DataFrame:
-        """Return events in the order of their lanes, with the end and the flow of the one before each on its lane."""
-        ordered = events.sort(_ORDER)
-        if self._last is not None:
-            ordered = pl.concat([self._last, ordered], how="diagonal").sort("lane", maintain_order=True)
-        same = pl.col("lane") == pl.col("lane").shift()
-        before = {"lane_free_ns": "end_ns", "flow_before": "flow"}
-        ordered = ordered.with_columns(**{new: pl.when(same).then(pl.col(old).shift()) for new, old in before.items()})
-        return ordered.filter(pl.col("step").is_not_null())
+    def behind(self, lanes: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+        """Return events lane by lane, with the end and the flow of the one before each on its lane."""
+        ordered = [pl.DataFrame(schema=_BEHIND)]
+        for name, events in lanes.items():
+            _, end_ns, flow = self._last.get(name, (None, None, None))
+            ordered.append(
+                events.with_columns(
+                    lane_free_ns=pl.col("end_ns").shift(fill_value=end_ns),
+                    flow_before=pl.col("flow").shift(fill_value=flow),
+                )
+            )
+        return pl.concat(ordered)
 
-    def is_before(self, events: pl.DataFrame) -> bool:
+    def is_before(self, lanes: Mapping[str, pl.DataFrame]) -> bool:
         """Return whether the front is not behind all of these: then they are to be looked at with those before them."""
-        if self._last is None or self._flow is None:
+        if self._flow is None:
             return False
-        last = {row[0]: row for row in self._last.iter_rows()}
-        first = events.group_by("lane", maintain_order=True).first().select(_ORDER)
-        back = any(row < last[row[0]] for row in first.iter_rows() if row[0] in last)
-        return back or bool((events["flow"] <= self._flow).any())
+        seen = self._flow
+        return any(
+            (name in self._last and events.select(_ORDER[1:]).row(0) < self._last[name])
+            or bool((events["flow"] <= seen).any())
+            for name, events in lanes.items()
+        )
 
-    def advance(self, events: pl.DataFrame) -> None:
+    def advance(self, lanes: Mapping[str, pl.DataFrame]) -> None:
         """Move on past these."""
-        seen = events.select(_ORDER) if self._last is None else pl.concat([self._last, events.select(_ORDER)])
-        self._last = seen.group_by("lane", maintain_order=True).last().select(_ORDER)
-        self._flow = int(events["flow"].to_numpy().max())  # above those before, or we would not be here
+        for name, events in lanes.items():
+            start_ns, end_ns, flow = events.select(_ORDER[1:]).row(-1)
+            self._last[name] = (start_ns, end_ns, flow)
+        highest = [int(events["flow"].to_numpy().max()) for events in lanes.values()]
+        self._flow = max(highest, default=self._flow)  # above those before, or we would not be here

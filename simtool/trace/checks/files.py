@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from simtool.trace.checks.finding import Finding, Severity
-from simtool.trace.folder import file_hash
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import Trace
 
@@ -28,7 +27,7 @@ def check_files(trace: Trace) -> Iterator[Finding]:
         elif told is not None and found is None:
             message = f"its file is lost: the manifest tells of {told.rows:,} rows"
             yield Finding(Severity.ERROR, name, message, told.rows, f"{name}.parquet")
-        elif told is not None and found is not None and file_hash(found) != told.sha256:
+        elif told is not None and found is not None and trace.hash_of(found) != told.sha256:
             message = f"is not the file that the manifest tells of ({told.rows:,} rows)"
             yield Finding(Severity.ERROR, name, message, 1, found.name)
 

@@ -56,15 +56,23 @@ class Tally:
 
     def add(self, rules: Iterable[Rule], frame: pl.DataFrame, key: Sequence[str] | None = None) -> None:
         """Hold rules up to a frame. key: names rows in another way."""
-        for rule in rules:
-            found = self._found.setdefault((rule.message, rule.severity), _Bad())
+        held = [(rule, self._found.setdefault((rule.message, rule.severity), _Bad())) for rule in rules]
+        if frame.is_empty() or not held:
+            return
+        broken = frame.select(rule.bad.any().alias(str(place)) for place, (rule, _) in enumerate(held)).row(0)
+        for (rule, found), is_broken in zip(held, broken, strict=True):
+            if not is_broken:
+                continue
             bad = frame.filter(rule.bad)
-            if bad.height:
-                first = bad.sort(self._order, maintain_order=True).head(1)
-                place = first.select(self._order).row(0)
-                found.count += bad.height
-                if found.place is None or _sooner(place, found.place):
-                    found.place, found.first = place, _example(first, (*(key or self._key), *rule.show))
+            first = bad.sort(self._order, maintain_order=True).head(1)
+            place = first.select(self._order).row(0)
+            found.count += bad.height
+            if found.place is None or _sooner(place, found.place):
+                found.place, found.first = place, _example(first, (*(key or self._key), *rule.show))
+
+    def probabilities(self, column: str, length: int, frame: pl.DataFrame) -> None:
+        """Hold up that a column holds lists of probabilities, one a draft; null: not known."""
+        self.add(_bad_probabilities(column, length), frame.clear() if _all_are(frame[column], length) else frame)
 
     def alike(self, key: tuple[str, ...], frame: pl.DataFrame) -> None:
         """Hold up the rule that no two rows share a key; rows that may do are in one frame."""
@@ -118,11 +126,19 @@ def outside(column: str, allowed: Iterable[str]) -> Rule:
     return Rule(f"{column} is none of {', '.join(words)}", ~pl.col(column).is_in(words), (column,))
 
 
-def bad_probabilities(column: str, length: int) -> list[Rule]:
-    """Return the rules of a list of probabilities, one a draft."""
+def _bad_probabilities(column: str, length: int) -> list[Rule]:
     values = pl.col(column).list
     broken = values.eval((~pl.element().is_between(0, 1)).fill_null(True)).list.any()
     return [
         Rule(f"{column} does not hold SL values", values.len() != length, (column,)),
         Rule(f"{column} has a value that is no probability", broken, (column,)),
     ]
+
+
+def _all_are(lists: pl.Series, length: int) -> bool:
+    """Whether all lists are of that length and hold probabilities: told of them as one column, which takes no time."""
+    known = lists.drop_nulls()
+    if known.is_empty() or not length or not (known.list.len() == length).all():
+        return known.is_empty()
+    values = known.explode()
+    return not values.null_count() and bool(values.is_between(0, 1).all())

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from simtool.errors import PlacementError, TraceError
 from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, apply
+from simtool.trace.checks.numbered import in_turn, numbered_requests
 from simtool.trace.trace import Trace
 
 _KEY = ("step", "slot", "request_id")
@@ -65,10 +67,12 @@ def _age_of_confidence(trace: Trace) -> Iterator[Finding]:
 
 def _with_steps_before(trace: Trace) -> Iterator[pl.DataFrame]:
     """Yield the rows with decode_steps_before: how many their request had, a stretch after the other."""
-    before = pl.DataFrame(schema={"request_id": pl.String, "had": pl.UInt32})
-    count = pl.col("step").cum_count().over("request_id") - 1
+    requests = numbered_requests(trace)
+    had = np.zeros(len(requests.table), np.int64)
     for rows in trace.stretches("rows", *_KEY, "fresh"):
-        ordered = rows.sort("request_id", "step").join(before, on="request_id", how="left", maintain_order="left")
-        yield ordered.with_columns(decode_steps_before=count + pl.col("had").fill_null(0))
-        here = rows.group_by("request_id").agg(had=pl.len())
-        before = pl.concat([before, here]).group_by("request_id").agg(pl.col("had").sum())
+        turns = in_turn(requests.numbers.of(rows["request_id"]))
+        counts = turns.last - turns.first + 1
+        before = np.empty(len(rows), np.int64)
+        before[turns.order] = np.arange(len(rows)) - np.repeat(turns.first, counts) + had[turns.number]
+        had[turns.number[turns.first]] += counts
+        yield rows.with_columns(decode_steps_before=before)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, bad_probabilities, outside
+from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, outside
+from simtool.trace.checks.numbered import beside
 from simtool.trace.parquet_size import MOST_VALUES
 from simtool.trace.places import Ints, Places, places_of
 from simtool.trace.trace import Trace
@@ -36,8 +37,6 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
     rules = [
         outside("source", ("visited", "filled")),
         Rule("match_run is outside 0..SL", ~pl.col("match_run").is_between(0, sl), ("match_run",)),
-        *bad_probabilities("confidence", sl),
-        *bad_probabilities("draft_prob", sl),
     ]
     places = _places(trace)
     if len(places) > MOST_VALUES:
@@ -45,23 +44,30 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
         yield Finding(Severity.ERROR, "requests", message)
         return
     tally, known = Tally("outcomes", (*_KEY, "source")), _KnownRuns(places, sl)
-    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
+    tokens = _requests(trace).select("prompt_tokens", "output_tokens")
     for outcomes in trace.stretches("outcomes"):
+        request = places.numbers.of(outcomes["request_id"])
         tally.alike((*_KEY, "source"), outcomes)
         tally.add(rules, outcomes)
+        tally.probabilities("confidence", sl, outcomes)
+        tally.probabilities("draft_prob", sl, outcomes)
         if trace.manifest.complete and trace.manifest.origin != "imported":
-            tally.add(_LINKS, outcomes.join(requests, on="request_id", how="left"))
-        known.add(outcomes)
+            tally.add(_LINKS, beside(outcomes.select(*_KEY, "source"), tokens, request))
+        known.add(outcomes, request)
     yield from tally.findings()
     if trace.manifest.settled:
         yield from _agreement(trace, known)
     yield from known.gaps()
 
 
+def _requests(trace: Trace) -> pl.DataFrame:
+    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
+    return requests.sort("request_id")
+
+
 def _places(trace: Trace) -> Places:
     """Every anchor that a decode step could start from: of every output token but the last."""
-    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
-    requests = requests.sort("request_id")
+    requests = _requests(trace)
     prompts, outputs = (requests[name].cast(pl.Int64).to_numpy() for name in ("prompt_tokens", "output_tokens"))
     return places_of(requests["request_id"], prompts, np.maximum(outputs - 1, 0))
 
@@ -74,20 +80,20 @@ class _KnownRuns:
         self._runs = {source: np.full(len(places), -1, np.int8) for source in _SOURCES}
         self._apart: list[pl.DataFrame] = []
 
-    def add(self, outcomes: pl.DataFrame) -> None:
-        """Take what is known in a stretch of outcomes."""
-        known = outcomes.select(*_KEY, "match_run", "source").drop_nulls("match_run")
-        place, run = self._place(known), known["match_run"].to_numpy()
-        fits = (place >= 0) & (run >= 0) & (run <= self._most)
+    def add(self, outcomes: pl.DataFrame, request: Ints) -> None:
+        """Take what is known in a stretch of outcomes. request: the number of each one's."""
+        told = outcomes.select(*_KEY, "match_run", "source")
+        place = self._places.of(request, outcomes["anchor_position"].cast(pl.Int64).to_numpy())
+        known, run = told["match_run"].is_not_null().to_numpy(), told["match_run"].fill_null(-1).to_numpy()
+        fits = known & (place >= 0) & (run >= 0) & (run <= self._most)
         for source, runs in self._runs.items():
-            mine = fits & (known["source"] == source).to_numpy()
+            mine = fits & (told["source"] == source).to_numpy()
             runs[place[mine]] = run[mine]
-        if not fits.all():
-            self._apart.append(known.filter(~pl.Series(fits)))
+        if not fits[known].all():
+            self._apart.append(told.filter(known & ~fits))
 
-    def beside(self, rows: pl.DataFrame, source: str) -> pl.DataFrame:
-        """Return the rows of which a source knows the match run, with it."""
-        place = self._place(rows)
+    def beside(self, rows: pl.DataFrame, place: Ints, source: str) -> pl.DataFrame:
+        """Return the rows of which a source knows the match run, with it. place: of each one's anchor."""
         run = np.where(place >= 0, self._runs[source][place], np.int8(-1)) if len(self._places) else place
         found = rows.with_columns(match_run=pl.Series(run, dtype=pl.Int32)).filter(pl.col("match_run") >= 0)
         for apart in self._apart:
@@ -101,7 +107,7 @@ class _KnownRuns:
         for runs in self._runs.values():
             known |= runs >= 0
         for apart in self._apart:
-            place = self._place(apart)
+            place = self.place(apart)
             known[place[place >= 0]] = True
         unknown = np.flatnonzero(~known)
         if len(unknown):
@@ -110,7 +116,8 @@ class _KnownRuns:
             first = f"request_id {self._places.numbers.names[request]}, anchor_position {anchor}"
             yield Finding(severity=Severity.NOTE, table="outcomes", message=message, count=len(unknown), first=first)
 
-    def _place(self, frame: pl.DataFrame) -> Ints:
+    def place(self, frame: pl.DataFrame) -> Ints:
+        """Return the place of each row's anchor."""
         request = self._places.numbers.of(frame["request_id"])
         return self._places.of(request, frame["anchor_position"].cast(pl.Int64).to_numpy())
 
@@ -131,6 +138,7 @@ def _agreement(trace: Trace, known: _KnownRuns) -> Iterator[Finding]:
     }
     tally = Tally("rows", ("step", *_KEY), (*_KEY, "step"))
     for rows in trace.stretches("rows", "step", *_KEY, "accepted", "prefix_len"):
+        place = known.place(rows)
         for source, rule in rules.items():
-            tally.add([rule], known.beside(rows, source))
+            tally.add([rule], known.beside(rows, place, source))
     yield from tally.findings()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, apply, duplicates
-from simtool.trace.checks.stamps import check_stamps, rows_by_request
+from simtool.trace.checks.numbered import rows_by_request
+from simtool.trace.checks.stamps import check_stamps
 from simtool.trace.trace import Trace
 
 _OUTPUT, _ASKED = pl.col("output_tokens"), pl.col("max_new_tokens")

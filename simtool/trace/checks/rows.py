@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
-from simtool.trace.checks.finding import Finding, Rule, Severity, Tally, bad_probabilities
+from simtool.trace.checks.finding import Finding, Rule, Severity, Tally
+from simtool.trace.checks.numbered import Requests, beside, in_turn, numbered_requests, steps_of
 from simtool.trace.manifest import Manifest
+from simtool.trace.places import Ints
 from simtool.trace.trace import Trace
 
 _KEY = ("step", "slot", "request_id")
@@ -15,24 +18,33 @@ _KEY = ("step", "slot", "request_id")
 
 def check_rows(trace: Trace) -> Iterator[Finding]:
     """Yield what is wrong in `rows`."""
-    tally, last = Tally("rows", _KEY), None
+    tally, requests = Tally("rows", _KEY), numbered_requests(trace)
     kinds = trace.columns("steps", "step", "kind")
-    requests = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
+    last = _LastRows(requests)
     # another policy may cut what it knows nothing of, and on the device a share goes by what this step knows of all
     lenient = (trace.manifest.placement or {}).get("policy") is not None or _splits_on_device(trace)
     for rows in trace.stretches("rows"):
+        number = requests.numbers.of(rows["request_id"])
         tally.alike(("step", "slot"), rows)
-        tally.alike(("step", "request_id"), rows)
+        tally.alike(("step", "request_id"), rows.clear() if _differ(rows["step"], number) else rows)
         tally.add(_count_rules(trace.manifest.sl), rows)
+        tally.probabilities("confidence", trace.manifest.sl, rows)
+        tally.probabilities("draft_prob", trace.manifest.sl, rows)
         if not lenient:
             stale = ~pl.col("fresh") & (pl.col("prefix_len") < trace.manifest.sl)
             tally.add([Rule("without fresh confidence, yet pruned", stale, ("prefix_len",))], rows)
-        followed, last = _with_next(rows, last)
-        tally.add(_ANCHOR_RULES, followed)
-        links = rows.join(kinds, on="step", how="left").join(requests, on="request_id", how="left")
+        tally.add(_ANCHOR_RULES, last.followed_by(rows, number))
+        links = beside(rows.select(*_KEY, "anchor_position"), kinds.select("kind"), steps_of(kinds, rows["step"]))
+        links = beside(links, requests.table.select("prompt_tokens", "output_tokens"), number)
         tally.add(_LINK_RULES, links)
         tally.add([_without_request(trace.manifest)], links)
     yield from tally.findings()
+
+
+def _differ(step: pl.Series, number: Ints) -> bool:
+    """Whether no two rows are of one step and one request."""
+    key = np.sort(step.cast(pl.Int64).to_numpy() * (int(number.max(initial=0)) + 1) + number)
+    return bool((key[1:] != key[:-1]).all())
 
 
 def _without_request(manifest: Manifest) -> Rule:
@@ -58,8 +70,6 @@ def _count_rules(sl: int) -> list[Rule]:
         Rule("emitted is outside 1..accepted + 1", ~emitted.is_between(1, accepted + 1), ("emitted", "accepted")),
         Rule("kv_len is not anchor_position", pl.col("kv_len") != pl.col("anchor_position"), ("kv_len",)),
         Rule("draft_tokens does not hold SL tokens", pl.col("draft_tokens").list.len() != sl),
-        *bad_probabilities("confidence", sl),
-        *bad_probabilities("draft_prob", sl),
     ]
 
 
@@ -88,16 +98,30 @@ _LINK_RULES = (
 )
 
 
-_ANCHOR = (*_KEY, "anchor_position", "emitted", "accepted")
+_KEPT = ("step", "slot", "anchor_position", "emitted", "accepted")
 
 
-def _with_next(rows: pl.DataFrame, last: pl.DataFrame | None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return rows that are followed by another of their request, with next_anchor, and each request's last row.
+class _LastRows:
+    """The last row of each request, as far as rows were looked at."""
 
-    last: the last rows before these.
-    """
-    here = rows.select(_ANCHOR)
-    ordered = (here if last is None else pl.concat([last, here])).sort("request_id", "step")
-    ordered = ordered.with_columns(next_anchor=pl.col("anchor_position").shift(-1).over("request_id"))
-    goes_on = pl.col("next_anchor").is_not_null()
-    return ordered.filter(goes_on), ordered.filter(~goes_on).select(_ANCHOR)
+    def __init__(self, requests: Requests) -> None:
+        self._ids = requests.table["request_id"]
+        self._there = np.zeros(len(self._ids), np.bool_)
+        self._last = {name: np.zeros(len(self._ids), np.int32) for name in _KEPT}
+
+    def followed_by(self, rows: pl.DataFrame, number: Ints) -> pl.DataFrame:
+        """Return each row that one of these follows, of the same request, with next_anchor: that one's."""
+        turns = in_turn(number)
+        here = {name: rows[name].to_numpy()[turns.order] for name in _KEPT}
+        new = turns.number[turns.first]
+        again = turns.first[self._there[new]]  # where a request goes on that had rows before these
+        goes_on = np.flatnonzero(turns.number[1:] == turns.number[:-1])
+        old = turns.number[again]
+        followed = {name: np.concatenate([self._last[name][old], here[name][goes_on]]) for name in _KEPT}
+        anchors = here["anchor_position"]
+        next_anchor = np.concatenate([anchors[again], anchors[goes_on + 1]])
+        ids = self._ids.gather(np.concatenate([old, turns.number[goes_on]]))
+        self._there[new] = True
+        for name, column in here.items():
+            self._last[name][new] = column[turns.last]
+        return pl.DataFrame({"request_id": ids, **followed, "next_anchor": next_anchor})

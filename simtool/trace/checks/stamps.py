@@ -73,20 +73,6 @@ _CLOSED = Rule(
 )
 
 
-_SERVED = {"request_id": pl.String, "row_emitted": pl.Int64, "first_row": pl.Int32, "last_row": pl.Int32}
-_ENDS = (pl.col("step").alias("first_row"), pl.col("step").alias("last_row"))
-
-
-def rows_by_request(trace: Trace) -> pl.DataFrame:
-    """Return request_id, row_emitted (tokens), first_row and last_row (steps) of each request that has rows."""
-    sums = pl.DataFrame(schema=_SERVED)
-    for rows in trace.stretches("rows", "request_id", "step", "emitted"):
-        here = rows.select("request_id", pl.col("emitted").cast(pl.Int64).alias("row_emitted"), *_ENDS)
-        of_each = pl.concat([sums, here]).group_by("request_id")
-        sums = of_each.agg(pl.col("row_emitted").sum(), pl.col("first_row").min(), pl.col("last_row").max())
-    return sums
-
-
 def check_stamps(trace: Trace, served: pl.DataFrame) -> Iterator[Finding]:
     """Yield what is wrong with the times of requests, against the steps, the rows, and each other.
 
