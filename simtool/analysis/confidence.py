@@ -48,19 +48,19 @@ def quality_by_position(blocks: DraftedBlocks) -> list[PositionQuality]:
     follows[1:] = blocks.request[1:] == blocks.request[:-1]
     result = []
     for k, forecast in enumerate(blocks.forecasts(), start=1):
-        judged = blocks.offered >= k
-        happened, said = blocks.match_run[judged] >= k, forecast[judged]
+        judged, happened = blocks.offered >= k, blocks.match_run >= k
         old = judged & follows
+        said, came_true = forecast[judged], happened[judged]
         result.append(
             PositionQuality(
                 position=k,
-                blocks=int(judged.sum()),
-                accepted=int(happened.sum()),
+                blocks=len(said),
+                accepted=int(came_true.sum()),
                 mean_forecast=float(said.mean()) if len(said) else 0.0,
-                auc=auc(said, happened),
-                lagged_auc=auc(np.roll(forecast, 1)[old], blocks.match_run[old] >= k),
-                calibration_error=_calibration_error(reliability(said, happened)),
-                brier=float(np.square(said - happened).mean()) if len(said) else 0.0,
+                auc=auc(said, came_true),
+                lagged_auc=auc(forecast[:-1][old[1:]], happened[old]),
+                calibration_error=_calibration_error(reliability(said, came_true)),
+                brier=float(np.square(said - came_true).mean()) if len(said) else 0.0,
             )
         )
     return result
@@ -68,30 +68,26 @@ def quality_by_position(blocks: DraftedBlocks) -> list[PositionQuality]:
 
 def reliability(said: Reals, happened: NDArray[np.bool_]) -> list[ReliabilityBin]:
     """Sort forecasts into ten equal bins of [0, 1] and count what came true; empty bins are left out."""
-    index = _bin(said)
-    bins = []
-    for each in np.unique(index):
-        inside = index == each
-        bins.append(ReliabilityBin(int(inside.sum()), float(said[inside].mean()), int(happened[inside].sum())))
-    return bins
+    return _told(_binned(said, happened))
 
 
-def _bin(said: Reals) -> NDArray[np.int64]:
-    return np.minimum((said * _BINS).astype(np.int64), _BINS - 1)
+def _binned(said: Reals, happened: NDArray[np.bool_]) -> Reals:
+    """How many forecasts each bin has, their sum, and how many came true: [3, bins]."""
+    index = np.minimum((said * _BINS).astype(np.int64), _BINS - 1)
+    return np.stack([np.bincount(index, weights, _BINS) for weights in (None, said, happened)])
+
+
+def _told(binned: Reals) -> list[ReliabilityBin]:
+    return [ReliabilityBin(int(count), total / count, int(true)) for count, total, true in binned.T.tolist() if count]
 
 
 def reliability_over_positions(blocks: DraftedBlocks) -> list[ReliabilityBin]:
     """Reliability of every judged (block, position) pair."""
-    counts, sums, accepted = np.zeros((3, _BINS))
+    binned = np.zeros((3, _BINS))
     for k, forecast in enumerate(blocks.forecasts(), start=1):
         judged = blocks.offered >= k
-        said, happened = forecast[judged], blocks.match_run[judged] >= k
-        index = _bin(said)
-        counts += np.bincount(index, minlength=_BINS)
-        sums += np.bincount(index, said, _BINS)
-        accepted += np.bincount(index, happened, _BINS)
-    told = zip(counts.tolist(), sums.tolist(), accepted.tolist(), strict=True)
-    return [ReliabilityBin(int(count), total / count, int(came_true)) for count, total, came_true in told if count]
+        binned += _binned(forecast[judged], blocks.match_run[judged] >= k)
+    return _told(binned)
 
 
 def autocorrelation(blocks: DraftedBlocks) -> float | None:
@@ -107,16 +103,21 @@ def autocorrelation(blocks: DraftedBlocks) -> float | None:
 
 
 def auc(said: Reals, happened: NDArray[np.bool_]) -> float | None:
-    """Probability that a block where it happened had the higher forecast (ties count half); None: one class only."""
+    """Probability that a block where it happened had the higher forecast (ties count half); None: one class only.
+
+    Forecasts that differ in their last bit alone are ties: what happened stands there, so that numbers are sorted.
+    """
     positives = int(happened.sum())
     negatives = len(happened) - positives
     if not positives or not negatives:
         return None
-    higher, of_those = np.unique(said[happened], return_counts=True)
-    lower, of_these = np.unique(said[~happened], return_counts=True)
-    below = np.concatenate(([0], np.cumsum(of_these)))
-    won, not_lost = (below[np.searchsorted(lower, higher, side)] for side in ("left", "right"))
-    return float(int((of_those * (won + not_lost)).sum()) / 2 / (positives * negatives))
+    ordered = np.sort((said + 0.0).view(np.int64) & -2 | happened)  # of numbers from 0 on the bits rise as they do
+    came_true, alike = ordered & 1, ordered >> 1
+    first = np.flatnonzero(np.append(True, alike[1:] != alike[:-1]))
+    true = np.add.reduceat(came_true, first)
+    false = np.diff(np.append(first, len(ordered))) - true
+    below = np.cumsum(false) - false
+    return float(int((true * (2 * below + false)).sum()) / 2 / (positives * negatives))
 
 
 def _calibration_error(bins: list[ReliabilityBin]) -> float:

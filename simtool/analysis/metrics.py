@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from simtool.analysis.busy import BusyTime, device_busy
 from simtool.analysis.critical_path.critical_path import Part
-from simtool.analysis.critical_path.totals import EVENTS, busy_of, executors_of, path_totals
+from simtool.analysis.critical_path.totals import PathTotals, busy_of, decode_totals, path_totals
 from simtool.step.ops import Lane
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
@@ -128,28 +128,29 @@ def _summarise_trace(trace: Trace) -> Summary:
         asked,
         trace.columns("steps", "step", "kind", "start_ns", "end_ns", "batch", "pruned"),
         trace.stretches("rows", "step", "prefix_len", "accepted", "emitted"),
-        _Events(lambda: trace.stretches("events", *EVENTS), busy_of(trace), executors_of(trace)),
+        _Occupied(busy_of(trace), decode_totals(trace)),
         trace.manifest.concurrency,
     )
 
 
 def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = None) -> Summary:
     """Summarise the tables requests, steps, rows and events of one run. slots: of its batch, where known."""
-    events = _Events(lambda: [tables["events"]], device_busy(tables["events"]), executors)
-    return _summary(tables["requests"], tables["steps"], [tables["rows"]], events, slots)
+    busy, steps = device_busy(tables["events"]), tables["steps"]
+    decode = steps.filter(pl.col("kind") == "decode")
+    paths, _ = path_totals(decode, lambda: [tables["events"]], executors, busy)
+    return _summary(tables["requests"], steps, [tables["rows"]], _Occupied(busy, paths), slots)
 
 
 @dataclass(frozen=True)
-class _Events:
-    """The events table in stretches, as often as it is asked for. busy: when the device ran."""
+class _Occupied:
+    """busy: when the device ran. paths: of the decode steps."""
 
-    stretches: Callable[[], Iterable[pl.DataFrame]]
     busy: BusyTime
-    executors: Mapping[str, str]
+    paths: PathTotals
 
 
 def _summary(
-    requests: pl.DataFrame, steps: pl.DataFrame, rows: Iterable[pl.DataFrame], events: _Events, slots: int | None
+    requests: pl.DataFrame, steps: pl.DataFrame, rows: Iterable[pl.DataFrame], occupied: _Occupied, slots: int | None
 ) -> Summary:
     counts = _count(rows)
     decode = _decode_steps(steps, counts.tokens)
@@ -177,7 +178,7 @@ def _summary(
         ttft=spread((requests["first_token_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         queued=spread((requests["admitted_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         slots=slots,
-        **_occupation(decode, events),
+        **_occupation(decode, occupied),
     )
 
 
@@ -232,6 +233,10 @@ def tokens_by_step(rows: pl.DataFrame) -> pl.DataFrame:
 
 def emitted_by_step(trace: Trace) -> pl.DataFrame:
     """Return `tokens_by_step` of a trace."""
+    return trace.once("tokens by step", _emitted_by_step)
+
+
+def _emitted_by_step(trace: Trace) -> pl.DataFrame:
     parts = [tokens_by_step(rows) for rows in trace.stretches("rows", "step", "emitted")]
     return pl.concat([_NO_TOKENS, *parts])
 
@@ -283,15 +288,12 @@ def _tpot_ns(requests: pl.DataFrame) -> NDArray[np.generic]:
     return ((done["finished_ns"] - done["first_token_ns"]) / (done["output_tokens"] - 1)).to_numpy()
 
 
-def _occupation(decode: pl.DataFrame, events: _Events) -> dict[str, int]:
-    covered = int(events.busy.within(decode["start_ns"], decode["end_ns"]).sum())
-    mine = (pl.col("lane") == Lane.HOST.value) & pl.col("step").is_in(decode["step"].implode())
-    waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
-    worked = (pl.col("end_ns") - pl.col("start_ns") - waited).sum()
-    paths = path_totals(decode, events.stretches, events.executors, events.busy)
+def _occupation(decode: pl.DataFrame, occupied: _Occupied) -> dict[str, int]:
+    covered = int(occupied.busy.within(decode["start_ns"], decode["end_ns"]).sum())
+    paths, host = occupied.paths, pl.col("lane") == Lane.HOST.value
     return {
         "device_idle_ns": int(decode["duration_ns"].sum()) - covered,
-        "host_busy_ns": sum(int(part.filter(mine).select(worked).item()) for part in events.stretches()),
+        "host_busy_ns": int(paths.op_sums.filter(host)["duration_ns"].sum()),
         "exposed_ns": int(paths.parts.filter(pl.col("part") == Part.HOST.value)["exposed_ns"].sum()),
     }
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import polars as pl
 
@@ -25,11 +26,16 @@ EVENTS = (
 
 @dataclass(frozen=True)
 class PathTotals:
-    """steps: how many paths there are. parts: part, op, ns, exposed_ns of their segments. ops: as `mean_by_op`."""
+    """steps: how many paths there are. parts: part, op, ns, exposed_ns of their segments. op_sums: as `sum_by_op`."""
 
     steps: int
     parts: pl.DataFrame
-    ops: pl.DataFrame
+    op_sums: pl.DataFrame
+
+    @property
+    def ops(self) -> pl.DataFrame:
+        """Means as of `mean_by_op`."""
+        return means_of_ops(self.op_sums, self.steps)
 
 
 def executors_of(trace: Trace) -> dict[str, str]:
@@ -44,26 +50,60 @@ def busy_of(trace: Trace) -> BusyTime:
 
 def typical_totals(trace: Trace) -> PathTotals:
     """Return the paths of a trace's typical steps; see `typical_steps`."""
-    return trace.once("paths of typical steps", lambda it: totals_of(it, typical_steps(it)))
+    return trace.once("paths", _totals_of)[1]
 
 
-def totals_of(trace: Trace, steps: pl.DataFrame) -> PathTotals:
-    """Return the paths of some of a trace's steps."""
-    return path_totals(steps, lambda: trace.stretches("events", *EVENTS), executors_of(trace), busy_of(trace))
+def decode_totals(trace: Trace) -> PathTotals:
+    """Return the paths of a trace's decode steps."""
+    return trace.once("paths", _totals_of)[0]
+
+
+def _totals_of(trace: Trace) -> tuple[PathTotals, PathTotals]:
+    """The paths of decode and of typical steps, walked once; without a steps table there are only typical ones."""
+    typical = typical_steps(trace)
+    steps = trace.columns("steps", "step", "kind", "start_ns", "end_ns")
+    decode = typical if steps.is_empty() else steps.filter(pl.col("kind") == "decode")
+    events, executors = partial(trace.stretches, "events", *EVENTS), executors_of(trace)
+    return path_totals(decode, events, executors, busy_of(trace), typical["step"])
 
 
 def path_totals(
-    steps: pl.DataFrame, events: Callable[[], Iterable[pl.DataFrame]], executors: Mapping[str, str], busy: BusyTime
-) -> PathTotals:
-    """Sum the paths of steps. events: gives the table in its order, no step parted. busy: of all of it."""
-    parts, ops, count = [], [], 0
+    steps: pl.DataFrame,
+    events: Callable[[], Iterable[pl.DataFrame]],
+    executors: Mapping[str, str],
+    busy: BusyTime,
+    some: pl.Series | None = None,
+) -> tuple[PathTotals, PathTotals]:
+    """Sum the paths of steps: of all, and of some by their number (None: all).
+
+    events: gives the table in its order, no step parted. busy: of all of it.
+    """
+    whole, part = _Sums(), _Sums()
     for path in _paths(steps.sort("step"), events(), executors, busy):
+        whole.add(path)
+        if some is not None:
+            of_some = pl.col("step").is_in(some.implode())
+            part.add(CriticalPath(path.segments.filter(of_some), path.ops.filter(of_some)))
+    return whole.totals(), (whole if some is None else part).totals()
+
+
+class _Sums:
+    """Sums of paths, stretch by stretch."""
+
+    def __init__(self) -> None:
+        self._parts: list[pl.DataFrame] = []
+        self._ops: list[pl.DataFrame] = []
+        self._steps = 0
+
+    def add(self, path: CriticalPath) -> None:
         length = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
-        parts.append(path.segments.group_by("part", "op").agg(length.sum(), pl.col("exposed_ns").sum()))
-        ops.append(sum_by_op(path))
-        count += path.segments["step"].n_unique()
-    names = pl.concat(parts).group_by("part", "op").agg(pl.col("ns", "exposed_ns").sum()).sort("part", "op")
-    return PathTotals(count, names, means_of_ops(pl.concat(ops), count))
+        self._parts.append(path.segments.group_by("part", "op").agg(length.sum(), pl.col("exposed_ns").sum()))
+        self._ops.append(sum_by_op(path))
+        self._steps += path.segments["step"].n_unique()
+
+    def totals(self) -> PathTotals:
+        parts = pl.concat(self._parts).group_by("part", "op").agg(pl.col("ns", "exposed_ns").sum())
+        return PathTotals(self._steps, parts.sort("part", "op"), pl.concat(self._ops))
 
 
 def _paths(
