@@ -12,7 +12,7 @@ from string import Template
 
 import plotly.graph_objects as go
 
-from simtool.report.page.packing import ALPHABET, figures_json, packed, packed_plotly
+from simtool.report.page.packing import ALPHABET, LITERAL_BITS, figures_json, packed, packed_plotly
 from simtool.report.page.provenance import FigureSource, grouped
 from simtool.version import __version__
 
@@ -83,7 +83,7 @@ def render(page: Page) -> str:
         plotly_bytes=plotly.size,
         figures=drawn.letters,
         figures_bytes=drawn.size,
-        script=_UNPACK.substitute(alphabet=ALPHABET) + _SCRIPT,
+        script=_UNPACK.substitute(alphabet=ALPHABET, literal_bits=LITERAL_BITS) + _SCRIPT,
     )
 
 

@@ -1,6 +1,7 @@
-// Texts packed by packing.py: letters (five for four bytes) of a zlib stream. Inflated here, as RFC 1951 has it, so that
-// a page draws in any browser and at once.
+// Texts packed by packing.py: letters (five for four bytes) of an LZMA stream. Unfolded here, as LZMA's specification has
+// it (lc $literal_bits, lp 0, pb 0), so that a page is small and draws in any browser, asking for nothing.
 const ALPHABET = "$alphabet";
+const LITERAL_BITS = $literal_bits;
 
 function unletter(text) {
   const value = new Uint8Array(128);
@@ -14,81 +15,100 @@ function unletter(text) {
   return bytes;
 }
 
-const LENGTH_BASE = [3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 15, 17, 19, 23, 27, 31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258];
-const LENGTH_BITS = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0];
-const BACK_BASE = [1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577];
-const BACK_BITS = [0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13];
-const CODE_ORDER = [16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15];
-
-// a canonical Huffman code: how many symbols have each length, and the symbols in the order of their codes
-function code(lengths) {
-  const count = new Uint16Array(16), start = new Uint16Array(16), symbols = new Uint16Array(lengths.length);
-  for (const length of lengths) count[length]++;
-  count[0] = 0;
-  for (let i = 1; i < 15; i++) start[i + 1] = start[i] + count[i];
-  lengths.forEach((length, symbol) => { if (length) symbols[start[length]++] = symbol; });
-  return { count, symbols };
-}
-
-function inflate(bytes, size) {
+function unfold(bytes, size) {
   const out = new Uint8Array(size);
-  let at = 2, bit = 0, held = 0, filled = 0; // two bytes of zlib's header come first
-  const bits = need => {
-    while (bit < need) { held |= bytes[at++] << bit; bit += 8; }
-    const value = held & ((1 << need) - 1);
-    held >>>= need; bit -= need;
+  let at = 5, range = 0xffffffff, code = new DataView(bytes.buffer).getUint32(1), filled = 0;
+  // how likely a bit is 0, in 2048ths; each bit moves what it was expected by
+  const chances = length => new Uint16Array(length).fill(1024);
+  const refill = () => {
+    if (range >= 0x1000000) return;
+    range *= 256; code = code * 256 + bytes[at++];
+  };
+  const bit = (chance, place) => {
+    const bound = (range >>> 11) * chance[place], one = code >= bound;
+    if (one) { range -= bound; code -= bound; chance[place] -= chance[place] >> 5; }
+    else { range = bound; chance[place] += (2048 - chance[place]) >> 5; }
+    refill();
+    return one ? 1 : 0;
+  };
+  const evenBits = count => { // each as likely as the other
+    let value = 0;
+    for (; count; count--) {
+      range = range >>> 1;
+      const one = code >= range;
+      if (one) code -= range;
+      value = value * 2 + (one ? 1 : 0);
+      refill();
+    }
     return value;
   };
-  const symbol = ({ count, symbols }) => {
-    let word = 0, first = 0, index = 0;
-    for (let length = 1; length < 16; length++) {
-      if (!bit) { held = bytes[at++]; bit = 8; }
-      word |= held & 1; held >>>= 1; bit--;
-      const here = count[length];
-      if (word - first < here) return symbols[index + word - first];
-      index += here; first = (first + here) << 1; word <<= 1;
-    }
-    throw new Error("the packed text is damaged");
+  const tree = (chance, first, count) => { // the highest bit first
+    let place = 1;
+    for (let i = 0; i < count; i++) place = place * 2 + bit(chance, first + place);
+    return place - (1 << count);
   };
-  const dynamic = () => {
-    const literals = bits(5) + 257, backs = bits(5) + 1, given = bits(4) + 4, short = new Array(19).fill(0), lengths = [];
-    for (let i = 0; i < given; i++) short[CODE_ORDER[i]] = bits(3);
-    const first = code(short);
-    while (lengths.length < literals + backs) {
-      const next = symbol(first);
-      if (next < 16) { lengths.push(next); continue; }
-      const same = next === 16 ? lengths[lengths.length - 1] : 0;
-      const times = next === 16 ? 3 + bits(2) : next === 17 ? 3 + bits(3) : 11 + bits(7);
-      for (let i = 0; i < times; i++) lengths.push(same);
+  const turnedTree = (chance, first, count) => { // the lowest bit first
+    let place = 1, value = 0;
+    for (let i = 0; i < count; i++) {
+      const next = bit(chance, first + place);
+      place = place * 2 + next; value |= next << i;
     }
-    return [code(lengths.slice(0, literals)), code(lengths.slice(literals))];
+    return value;
   };
-  const fixed = () => [
-    code(Array.from({ length: 288 }, (_, i) => i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8)), code(new Array(30).fill(5))];
-  for (let last = 0; !last;) {
-    last = bits(1);
-    const kind = bits(2);
-    if (kind === 0) { // stored: whole bytes, their number first
-      held = 0; bit = 0;
-      const length = bytes[at] | bytes[at + 1] << 8;
-      out.set(bytes.subarray(at + 4, at + 4 + length), filled);
-      at += 4 + length; filled += length;
+  const literal = chances(0x300 << LITERAL_BITS), copies = chances(12), again = chances(12), other = chances(12);
+  const third = chances(12), fourth = chances(12), longer = chances(12);
+  const slots = chances(4 * 64), near = chances(128), low = chances(16), lengths = chances(274), lengthsAgain = chances(274);
+  const lengthOf = chance => {
+    if (!bit(chance, 0)) return 2 + tree(chance, 2, 3);
+    return bit(chance, 1) ? 18 + tree(chance, 18, 8) : 10 + tree(chance, 10, 3);
+  };
+  const distanceAfter = length => {
+    const slot = tree(slots, 64 * Math.min(length - 2, 3), 6);
+    if (slot < 4) return slot;
+    const count = (slot >> 1) - 1, distance = (2 | slot & 1) * 2 ** count;
+    if (slot < 14) return distance + turnedTree(near, distance - slot, count);
+    return distance + evenBits(count - 4) * 16 + turnedTree(low, 0, 4);
+  };
+  // state: what the last few steps were, a literal or a copy; back: the last four distances, less one
+  for (let state = 0, back = [0, 0, 0, 0]; filled < size;) {
+    if (!bit(copies, state)) {
+      const first = 0x300 * ((filled && out[filled - 1]) >> (8 - LITERAL_BITS));
+      let symbol = 1;
+      if (state >= 7) { // behind a copy: the byte that would have gone on with it says what is likely
+        let expected = out[filled - back[0] - 1];
+        for (let same = true; same && symbol < 256; expected <<= 1) {
+          const likely = expected >> 7 & 1, next = bit(literal, first + (1 + likely << 8) + symbol);
+          symbol = symbol * 2 + next; same = next === likely;
+        }
+      }
+      while (symbol < 256) symbol = symbol * 2 + bit(literal, first + symbol);
+      out[filled++] = symbol;
+      state = state < 4 ? 0 : state < 10 ? state - 3 : state - 6;
       continue;
     }
-    const [literal, back] = kind === 1 ? fixed() : dynamic();
-    for (let next = symbol(literal); next !== 256; next = symbol(literal)) {
-      if (next < 256) { out[filled++] = next; continue; }
-      const length = LENGTH_BASE[next - 257] + bits(LENGTH_BITS[next - 257]), far = symbol(back);
-      let from = filled - BACK_BASE[far] - bits(BACK_BITS[far]);
-      for (const end = filled + length; filled < end;) out[filled++] = out[from++];
+    let length = 1;
+    if (!bit(again, state)) {
+      length = lengthOf(lengths);
+      back = [distanceAfter(length), back[0], back[1], back[2]];
+      state = state < 7 ? 7 : 10;
+    } else {
+      const which = !bit(other, state) ? 0 : !bit(third, state) ? 1 : !bit(fourth, state) ? 2 : 3;
+      if (which) back.unshift(...back.splice(which, 1));
+      if (which || bit(longer, state)) {
+        length = lengthOf(lengthsAgain);
+        state = state < 7 ? 8 : 11;
+      } else {
+        state = state < 7 ? 9 : 11;
+      }
     }
+    for (let from = filled - back[0] - 1, end = filled + length; filled < end;) out[filled++] = out[from++];
   }
   return new TextDecoder().decode(out);
 }
 
 function unpack(id) {
   const packed = document.getElementById(id);
-  const text = inflate(unletter(packed.textContent.trim()), Number(packed.dataset.bytes));
+  const text = unfold(unletter(packed.textContent.trim()), Number(packed.dataset.bytes));
   packed.remove();
   return text;
 }
