@@ -145,7 +145,6 @@ class Framer:
         request, place = rows.request[order], rows.place[order]
         anchor = _int32(place - self._outcomes.base[request])
         block = self._outcomes.block[place]
-        blocks = self._outcomes.blocks
         return pl.DataFrame(
             {
                 "step": _int32(rows.step[order]),
@@ -153,8 +152,7 @@ class Framer:
                 "slot": _int32(rows.slot[order]),
                 "anchor_position": anchor,
                 "kv_len": anchor,
-                "confidence": pl.Series(blocks.confidence[block]).arr.to_list(),
-                "draft_prob": blocks.draft_prob.gather(block),
+                **self._outcomes.blocks.columns(block),
                 "prefix_len": _int32(rows.prefix_len[order]),
                 "accepted": _int32(rows.accepted[order]),
                 "emitted": _int32(rows.emitted[order]),

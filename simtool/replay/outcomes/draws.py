@@ -27,13 +27,13 @@ def read_drawn(trace: DrawnTrace, requests: Sequence[Request]) -> tuple[Blocks, 
     )
     prompt = prompts["prompt_tokens"].cast(pl.Int64).to_numpy()
     span = int(known.anchor.max(initial=0)) + 1
-    places = known.request * span + known.anchor  # in order, by donor and then anchor
+    places = known.request.astype(np.int64) * span + known.anchor  # in order, by donor and then anchor
     low = np.searchsorted(places, donor * span + prompt[donor])
     taken = np.searchsorted(places, donor * span + np.minimum(prompt[donor] + anchors, span)) - low
     at = np.repeat(low - np.cumsum(taken) + taken, taken) + np.arange(int(taken.sum()))
     found = Found(
-        request=np.repeat(request, taken),
-        anchor=known.anchor[at] + np.repeat(first - prompt[donor], taken),
+        request=np.repeat(request.astype(np.int32), taken),
+        anchor=known.anchor[at] + np.repeat((first - prompt[donor]).astype(np.int32), taken),
         block=known.block[at],
         match_run=known.match_run[at],
         known=known.known[at],

@@ -55,11 +55,11 @@ class Outcomes:
 
     def paths(self, places: Sequence[int]) -> NDArray[np.float64]:
         """Return the survival of each draft of the blocks at these places: [places, N]."""
-        return self.blocks.path[self.block[places]]
+        return self.blocks.paths(self.block[places])
 
     def confidence(self, places: Sequence[int]) -> NDArray[np.float64]:
         """Return the confidence, as decisions read it, of each draft of the blocks at these places: [places, N]."""
-        return self.blocks.calibrated[self.block[list(places)]]
+        return self.blocks.calibrated(self.block[list(places)])
 
     def at_temperatures(self, temperatures: tuple[float, ...]) -> Outcomes:
         """Return the same outcomes, with the confidence that decisions read at these temperatures."""
@@ -104,7 +104,8 @@ def find_outcomes(trace: Trace, mode: OutcomeMode, requests: Sequence[Request], 
     settled = _settle(found, prompts, visits, base, trace.manifest.sl)
     if mode == "resample":
         _fill_in(settled, found, blocks, base + prompts, prompts)
-    some = frozenset(requests[i].request_id for i in np.unique(found.request[found.known]).tolist())
+    counts = np.bincount(found.request[found.known], minlength=len(requests))
+    some = frozenset(requests[i].request_id for i in np.flatnonzero(counts).tolist())
     return Outcomes(
         blocks=blocks,
         requests=requests,
@@ -137,10 +138,6 @@ class _Settled:
 def _settle(found: Found, prompts: _Wholes, visits: _Wholes, base: _Wholes, drafts: int) -> _Settled:
     """What the trace holds, place by place."""
     places = int(visits.sum())
-    end = prompts[found.request] + visits[found.request]
-    inside = (found.anchor >= prompts[found.request]) & (found.anchor < end)
-    at = (base[found.request] + found.anchor)[inside]
-    cut_off = ~found.known & (end - found.anchor < drafts)
     settled = _Settled(
         block=np.zeros(places, np.int32),
         match_run=np.zeros(places, np.int16),
@@ -148,9 +145,14 @@ def _settle(found: Found, prompts: _Wholes, visits: _Wholes, base: _Wholes, draf
         known=np.zeros(places, np.bool_),
         substituted=np.zeros(places, np.bool_),
     )
-    settled.block[at], settled.drafted[at] = found.block[inside], True
-    settled.match_run[at] = np.where(cut_off, drafts, found.match_run)[inside]
-    settled.known[at] = (found.known | cut_off)[inside]
+    for part in found.parts():
+        end = prompts[part.request] + visits[part.request]
+        inside = (part.anchor >= prompts[part.request]) & (part.anchor < end)
+        at = (base[part.request] + part.anchor)[inside]
+        cut_off = ~part.known & (end - part.anchor < drafts)
+        settled.block[at], settled.drafted[at] = part.block[inside], True
+        settled.match_run[at] = np.where(cut_off, drafts, part.match_run)[inside]
+        settled.known[at] = (part.known | cut_off)[inside]
     return settled
 
 
@@ -163,7 +165,7 @@ def _fill_in(settled: _Settled, found: Found, blocks: Blocks, first: _Wholes, pr
         of_it = np.arange(low, high)[found.known[low:high]]
         if not len(of_it):
             continue
-        known = Known(found.anchor[of_it], found.block[of_it], found.match_run[of_it])
+        known = Known(found.anchor[of_it].astype(np.int64), found.block[of_it], found.match_run[of_it])
         at = missing[owners == request]
         anchors = at - first[request] + prompts[request]
         settled.block[at], settled.match_run[at] = stand_ins(
