@@ -138,7 +138,7 @@ def answer_traces(
 
 def _best_source(traces: Sequence[Trace]) -> Trace:
     """The trace that knows most outcomes: a placement may visit any anchor."""
-    return max(traces, key=lambda trace: trace.table("outcomes").height)
+    return max(traces, key=lambda trace: trace.height("outcomes"))
 
 
 def _settings(source: Trace, machine: StudiedMachine, concurrencies: Sequence[int], plan: AnswersPlan) -> list[Setting]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import polars as pl
@@ -14,6 +14,8 @@ from simtool.files.writing import whole_file
 from simtool.step.ops import Lane
 from simtool.trace.importers.step_log.lines import VERSION, Header, Line, LoggedStep, RequestLine
 from simtool.trace.trace import Trace
+
+_T = TypeVar("_T")
 
 _KEPT = ("executors", "graphs", "closed_loop")
 _PER_SEQUENCE = {
@@ -29,7 +31,7 @@ def export_step_log(trace: Trace, path: Path) -> int:
 
     Raises TraceError when the trace holds no step.
     """
-    if trace.table("steps").is_empty():
+    if not trace.height("steps"):
         raise TraceError(f"{trace.path}: holds no step, so there is no step log to write")
     encoder, count = msgspec.json.Encoder(), 0
     with whole_file(path) as file:
@@ -75,19 +77,40 @@ def _requests(trace: Trace) -> Iterator[RequestLine]:
 
 
 def _steps(trace: Trace) -> Iterator[LoggedStep]:
-    rows = trace.table("rows").partition_by("step", as_dict=True)
-    ops, prompts = _ops(trace), _prompts(trace)
+    rows, ops, prompts = _ByStep(_rows(trace)), _ByStep(_ops(trace)), _prompts(trace)
     columns = ("step", "kind", "start_ns", "end_ns", "graph_bucket")
-    for step in trace.table("steps").select(columns).iter_rows(named=True):
-        common = {**step, "ops": ops.get(step["step"], [])}
+    for step in trace.columns("steps", *columns).iter_rows(named=True):
+        common = {**step, "ops": ops.take(step["step"]) or []}
+        mine = rows.take(step["step"])
         if step["kind"] == "prefill":
             names = prompts.get(step["step"], [])
             if names:
                 yield LoggedStep(
                     request=[name for name, _ in names], prompt_tokens=[count for _, count in names], **common
                 )
-        elif (step["step"],) in rows:
-            yield LoggedStep(**_of_rows(rows[step["step"],]), **common)
+        elif mine is not None:
+            yield LoggedStep(**_of_rows(mine), **common)
+
+
+class _ByStep(Generic[_T]):
+    """What steps have, asked for step after step. parts: by step, the steps of each behind those of the one before."""
+
+    def __init__(self, parts: Iterator[dict[int, _T]]) -> None:
+        self._parts = parts
+        self._held: dict[int, _T] = {}
+        self._last = -1
+
+    def take(self, step: int) -> _T | None:
+        """Return what a step has, once; None: nothing."""
+        while step > self._last and (part := next(self._parts, None)) is not None:
+            self._held = part
+            self._last = max(part)
+        return self._held.pop(step, None)
+
+
+def _rows(trace: Trace) -> Iterator[dict[int, pl.DataFrame]]:
+    for rows in trace.stretches("rows"):
+        yield {step: mine for (step,), mine in rows.partition_by("step", as_dict=True).items()}
 
 
 def _of_rows(rows: pl.DataFrame) -> dict[str, Any]:
@@ -95,12 +118,15 @@ def _of_rows(rows: pl.DataFrame) -> dict[str, Any]:
     return known | {name: rows[name].to_list() for name in _IF_ANY if rows[name].null_count() < rows.height}
 
 
-def _ops(trace: Trace) -> dict[int, list[tuple[Any, ...]]]:
-    host = trace.table("events").filter(pl.col("lane") == Lane.HOST.value).sort("start_ns", "end_ns")
-    found: dict[int, list[tuple[Any, ...]]] = {}
-    for step, *span in host.select("step", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns").iter_rows():
-        found.setdefault(step, []).append(tuple(span))
-    return found
+def _ops(trace: Trace) -> Iterator[dict[int, list[tuple[Any, ...]]]]:
+    columns = ("step", "op", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
+    for events in trace.stretches("events", *columns, "lane"):
+        host = events.filter(pl.col("lane") == Lane.HOST.value).sort("start_ns", "end_ns", maintain_order=True)
+        found: dict[int, list[tuple[Any, ...]]] = {}
+        for step, *span in host.select(columns).iter_rows():
+            found.setdefault(step, []).append(tuple(span))
+        if found:
+            yield found
 
 
 def _prompts(trace: Trace) -> dict[int, list[tuple[str, int]]]:

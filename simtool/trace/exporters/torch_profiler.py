@@ -35,7 +35,7 @@ def export_torch_profiler(trace: Trace, path: Path) -> int:
 
     Raises TraceError when the trace holds no event.
     """
-    if trace.table("events").is_empty():
+    if not trace.height("events"):
         raise TraceError(f"{trace.path}: holds no event; there is nothing to export")
     device = {"id": _DEVICE, "name": trace.manifest.device_name}
     head = json.dumps({"schemaVersion": 1, "deviceProperties": [device], "displayTimeUnit": "ms"})[:-1]
@@ -50,13 +50,16 @@ def export_torch_profiler(trace: Trace, path: Path) -> int:
 
 
 def _events(trace: Trace) -> Iterator[str]:
-    for step, start_ns, end_ns in trace.table("steps").select("step", "start_ns", "end_ns").iter_rows():
+    for step, start_ns, end_ns in trace.columns("steps", "step", "start_ns", "end_ns").iter_rows():
         yield _slice(f"ProfilerStep#{step}", "user_annotation", (start_ns, end_ns))
-    events = trace.table("events")
-    works = {flow: group for (flow,), group in events.filter(~_HOST).sort("start_ns").group_by("flow")}
-    for op in events.filter(_HOST).sort("start_ns", "end_ns").iter_rows(named=True):
-        launched = works.get(op["flow"])
-        yield from _op(op, [] if launched is None else launched.to_dicts())
+    # of an import, device work may lie in another step than what launched it
+    parts = [trace.table("events")] if trace.manifest.origin == "imported" else trace.stretches("events")
+    for events in parts:
+        works: dict[int, list[dict[str, Any]]] = {}
+        for work in events.filter(~_HOST).sort("start_ns", maintain_order=True).iter_rows(named=True):
+            works.setdefault(work["flow"], []).append(work)
+        for op in events.filter(_HOST).sort("start_ns", "end_ns", maintain_order=True).iter_rows(named=True):
+            yield from _op(op, works.get(op["flow"], []))
 
 
 def _op(op: dict[str, Any], works: list[dict[str, Any]]) -> Iterator[str]:

@@ -154,7 +154,7 @@ def _open(
         if len(holders) > 1:
             found = ", ".join(f"{value} in {name}" for value, name in holders.items())
             raise UsageError(f"the traces differ in {what}: {found}; give those of one setting")
-    best = max(opened, key=lambda trace: trace.table("outcomes").height)
+    best = max(opened, key=lambda trace: trace.height("outcomes"))
     live = [trace for trace in opened if trace.manifest.origin == "live"]
     if profile is None and len(live) > 1:
         return opened, best, _pooled(live, seeds)
