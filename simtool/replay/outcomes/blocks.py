@@ -38,13 +38,18 @@ class Blocks:
     draft_prob: NDArray[np.float32] | pl.Series
     temperatures: tuple[float, ...] = ()
 
-    def calibrated(self, rows: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Return the confidence that a decision reads of some blocks: [rows, N]."""
+    @cached_property
+    def calibrated(self) -> NDArray[np.float64]:
+        """The confidence that a decision reads, of all blocks: [blocks, N]."""
+        return calibrated(self.confidence, self.temperatures)
+
+    def read(self, rows: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Return the same of some blocks: [rows, N]."""
         return calibrated(self.confidence[rows], self.temperatures)
 
     def paths(self, rows: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the survival of each draft of some blocks, as the controller reckons it: [rows, N]."""
-        return self.path[rows] if len(self.confidence) <= _MOST_KEPT else survival(self.calibrated(rows))
+        return self.path[rows] if len(self.confidence) <= _MOST_KEPT else survival(self.read(rows))
 
     @cached_property
     def path(self) -> NDArray[np.float64]:

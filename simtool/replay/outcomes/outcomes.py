@@ -59,7 +59,7 @@ class Outcomes:
 
     def confidence(self, places: Sequence[int]) -> NDArray[np.float64]:
         """Return the confidence, as decisions read it, of each draft of the blocks at these places: [places, N]."""
-        return self.blocks.calibrated(self.block[list(places)])
+        return self.blocks.read(self.block[list(places)])
 
     def at_temperatures(self, temperatures: tuple[float, ...]) -> Outcomes:
         """Return the same outcomes, with the confidence that decisions read at these temperatures."""
