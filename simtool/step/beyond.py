@@ -62,9 +62,10 @@ def farthest(found: Iterable[Beyond]) -> tuple[Beyond, ...]:
 def stretch_of(found: Iterable[Beyond]) -> Beyond | None:
     """Return what says best how far a whole step was stretched: its batch, else its forwards; None where it was not.
 
-    An op that was recorded at small batches only may be far beyond them, and the step still is not.
+    An op that was recorded at small batches only may be far beyond them, and the step still is not. A forward smaller
+    than any recorded, which every batch that drains has, is near the least that it can cost.
     """
     known = list(found)
     batches = [each for each in known if each.feature == "batch"]
-    forwards = [each for each in known if each.name in _FORWARDS]
+    forwards = [each for each in known if each.name in _FORWARDS and each.above]
     return max(batches or forwards, key=lambda each: each.times, default=None)

@@ -36,6 +36,7 @@ def test_a_step_is_stretched_by_its_batch_or_its_forwards_and_not_by_a_small_op(
     assert stretch_of([SMALL_OP, rows, TWICE]) == TWICE
     assert stretch_of([SMALL_OP, rows]) == rows
     assert stretch_of([SMALL_OP]) is None
+    assert stretch_of([Beyond("target", "validate_kv", 87, 366, 29_528)]) is None
     assert extrapolation([SMALL_OP]) is None
 
 
