@@ -160,8 +160,13 @@ _KINDS: Mapping[str, tuple[type, ...]] = {
     "warnings": (list,),
     "complete": (bool,),
 }
-_SAMPLING = ("temperature", "top_k", "top_p", "seed")
-_MOST_SAMPLING = 1 << 64
+#: Of sampling: the least and the most. Some engines write -1 for no top_k.
+_SAMPLING: Mapping[str, tuple[float, float]] = {
+    "temperature": (0, 1_000),
+    "top_k": (-1, 1 << 31),
+    "top_p": (0, 1),
+    "seed": (-(1 << 64), 1 << 64),
+}
 _SHA256 = re.compile("[0-9a-f]{64}")
 #: Of the numbers: the least and the most that means anything; a block wider than the columns' type could not be told.
 _INT64 = (-(1 << 63), (1 << 63) - 1)
@@ -229,11 +234,13 @@ def _check_settings(table: Mapping[str, Any], source: str) -> None:
         ControllerSettings.from_dict(table["controller"])
     except UsageError as error:
         raise TraceError(f"{source}: controller: {error}") from error
-    for name in _SAMPLING:
+    _check_names(table["sampling"], {**_SAMPLING, "greedy_draft": None, "accept": None}, f"{source}: sampling")
+    _check_kind(table["sampling"].get("greedy_draft"), (bool, type(None)), f"{source}: sampling.greedy_draft")
+    for name, (least, most) in _SAMPLING.items():
         value = table["sampling"].get(name)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST_SAMPLING
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
         if not (value is None or is_number):
-            raise TraceError(f"{source}: sampling.{name} is {quoted(value)}; expected a number")
+            raise TraceError(f"{source}: sampling.{name} is {quoted(value)}; expected a number from {least} to {most}")
     accept = table["sampling"].get("accept", "reject")
     if accept not in ("reject", "match"):
         raise TraceError(f"{source}: sampling.accept is {quoted(accept)}; expected reject or match")

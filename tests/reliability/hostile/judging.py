@@ -15,10 +15,15 @@ from tests.reliability.hostile.places import ABSENT, ADDED, ANY_SIZE, OWN
 from tests.reliability.hostile.spoiling import NUMBERS, Change
 
 #: What an import and a request trace say of input that they leave out.
-_TOLD = re.compile(r"\d+ rejected: |left out: |dropped: (category|phase|empty)|cannot be read")
+_TOLD = re.compile(r"\d+ rejected: |left out: |dropped: (category|phase|empty)|cannot be read|is cut off")
 _LEDGERED = ("import", "request trace", "prompts")
-#: Formats of other programs, where keys that nobody here reads are the rule.
-_FOREIGN = ("checkpoint", "request trace", "import", "prompts")
+#: Formats of other programs, where keys that nobody here reads are the rule, and where they are read.
+_FOREIGN = {
+    "checkpoint": "engine/models",
+    "prompts": "engine/prompts",
+    "request trace": "trace/importers",
+    "import": "trace/importers",
+}
 #: A spoilt table may be one that another run would leave: no rule tells it from the true one.
 _OTHER_RUN = {
     "one number": "requests: prompt_ids output_ids output_margin slot finish_reason max_new_tokens arrival_ns;"
@@ -75,7 +80,7 @@ def _of_json(drawn: Drawn) -> str | None:
     keys = [key for key in change.place if isinstance(key, str)]
     others = {"draft/": _ONLY_OF_A_TARGET, "target/": _ONLY_OF_A_DRAFTER}
     unread = any(change.what.startswith(role) and keys[-1:] and keys[-1] in names for role, names in others.items())
-    if unread or (kind in _FOREIGN and keys and not _is_read(keys[-1])):
+    if unread or (kind in _FOREIGN and keys and not _is_read(keys[-1], _FOREIGN[kind])):
         return "a key of other programs, which is not read"
     if change.how == "added":
         return "a place for whatever the writer likes" if ADDED[kind].fullmatch(place) else None
@@ -109,10 +114,10 @@ def _another_run(table: str, how: str, column: str) -> str | None:
 
 
 @functools.cache
-def _is_read(key: str) -> bool:
-    """Whether the sources name this key anywhere."""
-    quoted = f'"{key}"'
-    return any(quoted in file.read_text() for file in _SOURCES.rglob("*.py"))
+def _is_read(key: str, room: str) -> bool:
+    """Whether the sources of a room name this key anywhere, as a text or as a field."""
+    named = re.compile(rf'"{re.escape(key)}"|^    {re.escape(key)}: ', re.MULTILINE)
+    return any(named.search(file.read_text()) for file in (_SOURCES / room).rglob("*.py"))
 
 
 #: What takes a name, of a file that is not there yet too.

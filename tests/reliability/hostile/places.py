@@ -27,8 +27,8 @@ OWN: Mapping[str, re.Pattern[str]] = {
         r" loop_gap\.(intercept_ns|residuals_ns|per_feature_ns|ranges)"
     ),
     "checkpoint": _all(
-        r"rms_norm_eps (rope_parameters\.)?rope_theta eos_token_id mask_token_id block_size max_position_embeddings "
-        r"target_layer_ids\.\d+ transformers_version"
+        r"rms_norm_eps rope_parameters (rope_parameters\.)?rope_theta eos_token_id mask_token_id block_size "
+        r"max_position_embeddings target_layer_ids\.\d+ transformers_version architectures\.\d+"
     ),
     "prompts": _all(r"prompt_ids(\.\d+)? max_new_tokens"),
     "request trace": _all(r"timestamp input_length output_length \d+\.\d+"),
@@ -44,7 +44,7 @@ ABSENT: Mapping[str, re.Pattern[str]] = {
         r"prompt_seed tables details\..+ controller\..+ sampling\..+ models(\.\w+)* warnings\.\d+ placement"
     ),
     "profile": _all(
-        r"graphs pinned models(\..+)? predictor provenance\..+ (.+\.)?refits .+\.(quality|post|wake) "
+        r"graphs(\.\w+)? pinned models(\..+)? predictor provenance\..+ (.+\.)?refits .+\.(quality|post|wake) "
         r".+\.(residuals_ns|ranges|per_feature_ns|host|device|launches|quality)\..+"
     ),
     "checkpoint": _all(
