@@ -32,6 +32,7 @@ _OTHER_RUN = {
     "column of one number": "events: bytes; outcomes: draft_margin match_run; steps: graph_bucket",
     "column reversed": "outcomes: confidence draft_prob draft_margin match_run;"
     "rows: confidence draft_prob draft_tokens",
+    "column of texts": "events: track; requests: kind",
     "one row lost": "outcomes: *",
     "no rows": "outcomes: *",
     # a table is a set of rows, and of columns by name; tests/reliability/faults/test_order_of_rows.py holds it

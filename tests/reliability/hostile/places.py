@@ -56,7 +56,8 @@ ABSENT: Mapping[str, re.Pattern[str]] = {
     "request trace": _NOWHERE,
     "import": _all(
         r"baseTimeNanoseconds traceEvents\.\d+ traceEvents\.\d+\.(pid|tid|name|cat|args) traceEvents\.\d+\.args\.\w+ "
-        r"temperature confidence(\.\d+)? draft_prob draft_tokens slot fresh ops(\..+)? kind max_new_tokens arrival_ns"
+        r"temperature confidence(\.\d+)? draft_prob draft_tokens slot fresh ops(\..+)? kind max_new_tokens arrival_ns "
+        r"finish_reason"
     ),
 }
 #: Whatever the writer likes may stand here, under any key.
