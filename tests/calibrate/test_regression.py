@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from simtool.calibrate.regression import fit_cost
+from simtool.calibrate.regression import fit_cost, quartiles
 from tests.calibrate.observing import observed
 
 
@@ -76,3 +76,10 @@ def test_held_out_error_sees_what_the_fit_cannot():
 def test_too_few_to_hold_out():
     quality = fit_cost(observed([5, 6, 7]), ()).quality
     assert (quality.n, quality.held_out_error, quality.held_out_bias) == (3, None, None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 161, 1000])
+def test_quartiles_are_those_of_numpy(count):
+    values = np.random.default_rng(count).normal(size=count) * 1e6
+    assert quartiles(values) == tuple(np.quantile(values, (0.25, 0.75)))
+    assert quartiles(np.zeros(count)) == (0, 0)
