@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from simtool.replay.compiled.run import CompiledRun
 from simtool.replay.replay import as_run, caveats_of
 from simtool.replay.request_queue import RequestQueue
 from simtool.replay.scenario import Scenario
+from simtool.step.placement import Placement
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
 _KEPT_SOURCES = 4  # the jobs of a study come source by source
 _KEPT_REFITS = 64
+_KEPT_RUNS = 512
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class CompiledFigures:
     _prices: PriceLists = field(default_factory=PriceLists)
     _replays: dict[int, CompiledReplays] = field(default_factory=dict)
     _prompts: dict[int, tuple[RequestQueue, int]] = field(default_factory=dict)
+    _run: dict[tuple[int, int], tuple[Profile, Placement, Profile, Placement]] = field(default_factory=dict)
     _refitted: dict[tuple[int, int], tuple[Profile, Profile]] = field(default_factory=dict)
 
     def figures(self, source: Trace, profile: Profile, scenario: Scenario) -> Figures | None:
@@ -57,7 +60,7 @@ class CompiledFigures:
 
         Raises TraceError or ProfileError like a replay, UsageError where no step decodes.
         """
-        profile, scenario = as_run(profile, scenario)
+        profile, scenario = self._as_run(profile, scenario)
         run = self._replays_of(source).run(profile, scenario)
         if run.times.spilled[0]:
             return None
@@ -86,6 +89,18 @@ class CompiledFigures:
                 del self._refitted[next(iter(self._refitted))]
             self._refitted[key] = profile, profile.refitted(seed)  # the profile keeps its identity
         return self._refitted[key][1]
+
+    def _as_run(self, profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
+        """Costs and scenario as the machine runs them, worked out once a profile and placement."""
+        asked = scenario.placement
+        key = (id(profile), id(asked))
+        if key not in self._run:
+            while len(self._run) >= _KEPT_RUNS:
+                del self._run[next(iter(self._run))]
+            costs, run = as_run(profile, scenario)
+            self._run[key] = profile, asked, costs, run.placement  # profile and placement keep their identity
+        _, _, costs, placement = self._run[key]
+        return costs, replace(scenario, placement=placement)
 
     def _prompts_of(self, queue: RequestQueue) -> int:
         if id(queue) not in self._prompts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ from simtool.replay.scenario import Arrivals, OutcomeMode, Scenario
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Op
 from simtool.step.placement import PREFILL_ORDER, Placement
+from simtool.step.scheduler import Scheduler
 from simtool.trace.trace import Trace
 
 Floats = NDArray[np.float64]
@@ -49,6 +50,7 @@ class PriceLists:
     """Prices at hand: what replays of any source at the same costs share."""
 
     _known: dict[tuple[int, tuple[Op, ...], int], tuple[Profile, PriceList]] = field(default_factory=dict)
+    _programs: dict[tuple[tuple[int, int], ...], tuple[Mapping[int, PriceList], Program]] = field(default_factory=dict)
 
     def get(self, profile: Profile, placement: Placement, kind: int) -> PriceList:
         """Return the prices of a kind of step, as `price_list`."""
@@ -62,6 +64,15 @@ class PriceLists:
             )  # with the profile, whose identity it needs
         return self._known[key][1]
 
+    def program(self, prices: Mapping[int, PriceList], executors: Sequence[str]) -> Program:
+        """Return the program of kinds of step at prices that `get` gave, as `make_program`."""
+        key = tuple((kind, id(each)) for kind, each in prices.items())
+        if key not in self._programs:
+            while len(self._programs) >= _KEPT:
+                del self._programs[next(iter(self._programs))]
+            self._programs[key] = prices, make_program(prices, executors)  # with the prices, whose identity it needs
+        return self._programs[key][1]
+
 
 @dataclass
 class CompiledReplays:
@@ -70,6 +81,7 @@ class CompiledReplays:
     source: Trace
     prices: PriceLists = field(default_factory=PriceLists)
     _queues: dict[_ServedKey, tuple[RequestQueue, Served]] = field(default_factory=dict)
+    _schedulers: dict[tuple[int, int, int | None], Scheduler] = field(default_factory=dict)
     _plans: dict[object, _Planned] = field(default_factory=dict)
 
     def run(self, profile: Profile, scenario: Scenario, *, events: bool = False) -> CompiledRun:
@@ -87,7 +99,7 @@ class CompiledReplays:
         kinds = dict.fromkeys(planned.plan.steps.kind.tolist())
         prices = {kind: self.prices.get(profile, scenario.placement, kind) for kind in kinds}
         _check(planned, served)
-        program = make_program(prices, _executors(profile))
+        program = self.prices.program(prices, _executors(profile))
         times = _times(planned.plan, program, events=events)
         time_all(program, make_machine(program), planned.plan.steps, luck, times)
         return CompiledRun(queue, planned.plan, prices, times)
@@ -103,7 +115,10 @@ class CompiledReplays:
     def _terms_of(self, queue: RequestQueue, scenario: Scenario) -> Terms:
         """What a plan depends on besides requests and outcomes; raises CapacityError for a request that never fits."""
         manifest, lag = self.source.manifest, scenario.placement.lag_steps
-        scheduler = make_scheduler(manifest, scenario, queue.requests)
+        key = (id(queue), scenario.concurrency, scenario.kv_blocks)
+        if key not in self._schedulers:
+            self._schedulers[key] = make_scheduler(manifest, scenario, queue.requests)
+        scheduler = self._schedulers[key]
         return Terms(
             concurrency=scenario.concurrency,
             blocks=scheduler.pool.num_blocks,

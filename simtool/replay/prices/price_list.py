@@ -80,17 +80,22 @@ class PriceList:
 
     def outside(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Iterator[Beyond]:
         """Yield what lies well outside its calibrated range, of sizes that were at least low and at most high."""
-        ranges = self._ranges
-        places = [self.features.index(feature) for _, feature, _, _ in ranges]
-        least, most = (np.array([each[end] for each in ranges]) for end in (2, 3))
+        places, least, most = self._limits
         found: list[tuple[int, int, int, float]] = []
         for end, sizes in enumerate((low, high)):
-            value = sizes[places] if places else np.zeros(0)
-            there = np.flatnonzero(~((least / SLACK <= value) & (value <= most * SLACK))).tolist()
-            found.extend((ranges[at][0], end, at, float(value[at])) for at in there)
+            value = sizes[places]
+            there = np.flatnonzero(~((least <= value) & (value <= most))).tolist()
+            found.extend((self._ranges[at][0], end, at, float(value[at])) for at in there)
         for price, _, at, size in sorted(found):
-            _, feature, lowest, highest = ranges[at]
+            _, feature, lowest, highest = self._ranges[at]
             yield Beyond(self.program.prices[price].name, feature, size, lowest, highest)
+
+    @cached_property
+    def _limits(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Of each range the place of its size, and how small and how large that may be: [ranges] each."""
+        places = [self.features.index(feature) for _, feature, _, _ in self._ranges]
+        least, most = (np.array([each[end] for each in self._ranges], np.float64) for end in (2, 3))
+        return np.array(places, np.int64), least / SLACK, most * SLACK
 
     @cached_property
     def _ranges(self) -> list[tuple[int, str, float, float]]:
