@@ -101,10 +101,11 @@ def test_known_pairs():
 def test_a_published_pair_stands_where_its_own_step_times_put_it():
     """By hand: 48 x 3.76 / 7476 = 24.14 ms and 64 x 3.78 / 8511 = 28.43 ms; so 11.29 ms stay, and rows are 60 %."""
     by_name = {each.name: each for each in pairs.published(PUBLISHED)}
-    qwen = by_name["SGLang 35413, Qwen3-8B"]
+    qwen, xllm = by_name["SGLang 35413, Qwen3-8B"], by_name["xLLM 2280, Qwen3"]
+    assert qwen.costs is not None
+    assert xllm.costs is not None
     assert qwen.costs.rows == pytest.approx(0.603, abs=0.002)
     assert [panel_of(qwen.costs, decision) for decision in grid.DECISIONS] == [0.5] * len(grid.DECISIONS)
-    xllm = by_name["xLLM 2280, Qwen3"]
     assert xllm.costs.decision == pytest.approx(63.85 / 39_700, rel=0.01)
     assert [panel_of(xllm.costs, decision) for decision in grid.DECISIONS] == [0.5, None, None, None]
     assert by_name["DSpark paper, Qwen3-8B, gsm8k"].costs is None
