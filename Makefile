@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published policies where-lag-wins answers answers-syncs \
+.PHONY: demo fidelity hostile test test-gpu test-npu-wheel lint check-docs docs picture published policies peers where-lag-wins answers answers-syncs \
     answers-syncs-live clean
 
 demo: $(VENV)/.engine
@@ -61,6 +61,11 @@ published: $(VENV)/.engine
 # the tables of docs/policies.md: every policy replayed on traces that ship; a minute or two of computing
 policies: $(VENV)/.engine
 	PYTHONPATH=. $(BIN)/python benchmarks/policies.py
+
+# docs/peers.md: other public simulators on what a shipped trace can tell them; PEERS names their builds and checkouts:
+#   make peers PEERS="--inference-lab COMMAND --frontier CHECKOUT --frontier-python PYTHON"
+peers: $(VENV)/.engine
+	PYTHONPATH=. $(BIN)/python -m benchmarks.peers $(PEERS)
 
 # docs/where-lag-wins.md and its picture: drawn texts on made machines, replayed; under a minute of computing
 where-lag-wins: $(VENV)/.engine
