@@ -34,6 +34,8 @@ def main() -> None:
     asked = list(_ask(given))
     again = {each.who for each in asked}
     answers = [each for each in _known() if each.who not in again] + asked
+    if not answers:
+        raise SystemExit("no peer was asked here yet: name one, as --help says; docs/peers.md is left as it is")
     _FOUND.parent.mkdir(parents=True, exist_ok=True)
     write_text(_FOUND, json.dumps([{**asdict(each), "said": asdict(each.said)} for each in answers], indent=1) + "\n")
     write_text(_PAGE, page(answers))
