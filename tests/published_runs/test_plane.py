@@ -77,7 +77,11 @@ def test_the_corners_of_the_plane(small, base):
         assert lag / static == pytest.approx(each.theory.lag / each.theory.static, abs=0.08)
 
 
-def test_the_page_and_its_picture(small, tmp_path):
+def test_the_page_and_its_picture(small, tmp_path, monkeypatch):
+    """With some of the published pairs: each asks at a dozen texts what a lag needs there."""
+    some = pairs.published(PUBLISHED)[::6]
+    assert len({each.costs is None for each in some}) == 2, "with and without costs"
+    monkeypatch.setattr(__main__, "published", lambda _folder: some)
     texts = []
     for turn in range(2):
         out = tmp_path / f"{turn}.md"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 from published_runs.plane.theory import Costs, Point, judge
@@ -63,8 +64,9 @@ class Cell:
         return self.winner == "lag"
 
 
+@cache
 def shape_of(text: Text) -> Shape:
-    """Return what a text's blocks are drawn from."""
+    """Return what a text's blocks are drawn from; solved once, for the page asks for a text at many costs."""
     return solve(_process(text))
 
 
