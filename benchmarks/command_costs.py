@@ -11,6 +11,7 @@ The peak is read from /proc, so it is told on Linux alone: what a parent holds c
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import resource
 import subprocess
 import sys
@@ -19,6 +20,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from simtool.trace.manifest import read_manifest, write_manifest
 
 ROOT = Path(__file__).parents[1]
 #: About a million rows.
@@ -70,6 +73,13 @@ def memory(folder: Path) -> None:
     print(cost_of([str(script), "--requests", str(REQUESTS), "--keep", str(kept)]).row("replay to disk"))
     print(cost_of(["simtool", "inspect", str(kept)]).row("`inspect` of it"))
     print(cost_of(["simtool", "report", str(kept), "--out", str(folder / "page.html")]).row("`report` of it"))
+    again = ["simtool", "replay", str(kept), "--profile", str(ROOT / "models/profiles/measured-sl7.json")]
+    print(cost_of([*again, "--policy", "lag", "--out", str(folder / "again")]).row("`replay --out` of it again"))
+    manifest = dataclasses.replace(
+        read_manifest(kept), origin="live"
+    )  # costs of a replay are refused: nothing is measured
+    write_manifest(kept, manifest)
+    print(cost_of(["simtool", "calibrate", str(kept), "--out", str(folder / "costs.json")]).row("`calibrate` of it"))
 
 
 def sweep(folder: Path) -> None:

@@ -28,7 +28,8 @@ class RequestNumbers:
         runs = int(first[-1]) + 1 if len(first) else 0
         if 2 * runs > len(first):
             return self._of(request_ids)
-        return self._of(request_ids.gather(np.flatnonzero(np.diff(first, prepend=np.uint32(runs)))))[first]
+        numbers: Ints = self._of(request_ids.gather(np.flatnonzero(np.diff(first, prepend=np.uint32(runs)))))[first]
+        return numbers
 
     def _of(self, request_ids: pl.Series) -> Ints:
         numbered = request_ids.cast(self._known, strict=False).to_physical()
