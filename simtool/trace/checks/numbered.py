@@ -29,7 +29,7 @@ def _rows_by_request(trace: Trace) -> pl.DataFrame:
 
 
 @dataclass(frozen=True)
-class Requests:
+class NumberedRequests:
     """Every request that the trace tells of, those in `requests` first: request_id, prompt_tokens, output_tokens.
 
     Of one that only its rows tell of the tokens are null.
@@ -39,16 +39,16 @@ class Requests:
     numbers: RequestNumbers
 
 
-def numbered_requests(trace: Trace) -> Requests:
+def numbered_requests(trace: Trace) -> NumberedRequests:
     """Return a trace's requests, each once."""
     return trace.once("numbered requests", _numbered_requests)
 
 
-def _numbered_requests(trace: Trace) -> Requests:
+def _numbered_requests(trace: Trace) -> NumberedRequests:
     told = trace.columns("requests", "request_id", "prompt_tokens", "output_tokens").unique("request_id")
     untold = rows_by_request(trace).select("request_id").join(told, on="request_id", how="anti")
     table = pl.concat([told, untold], how="diagonal")
-    return Requests(table, RequestNumbers(table["request_id"]))
+    return NumberedRequests(table, RequestNumbers(table["request_id"]))
 
 
 def beside(frame: pl.DataFrame, values: pl.DataFrame, place: Ints) -> pl.DataFrame:

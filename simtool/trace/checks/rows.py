@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from simtool.trace.checks.finding import Finding, Rule, Severity, Tally
-from simtool.trace.checks.numbered import Requests, beside, in_turn, numbered_requests, steps_of
+from simtool.trace.checks.numbered import NumberedRequests, beside, in_turn, numbered_requests, steps_of
 from simtool.trace.manifest import Manifest
 from simtool.trace.places import Ints
 from simtool.trace.trace import Trace
@@ -104,7 +104,7 @@ _KEPT = ("step", "slot", "anchor_position", "emitted", "accepted")
 class _LastRows:
     """The last row of each request, as far as rows were looked at."""
 
-    def __init__(self, requests: Requests) -> None:
+    def __init__(self, requests: NumberedRequests) -> None:
         self._ids = requests.table["request_id"]
         self._there = np.zeros(len(self._ids), np.bool_)
         self._last = {name: np.zeros(len(self._ids), np.int32) for name in _KEPT}
