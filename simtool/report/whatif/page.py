@@ -13,7 +13,7 @@ from string import Template
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.analysis.comparison.headline import BASELINE
 from simtool.files.writing import write_text
-from simtool.report.page.packing import ALPHABET, packed
+from simtool.report.page.packing import ALPHABET, LITERAL_BITS, packed
 from simtool.report.whatif.grid import WhatIfGrid, grid_json
 from simtool.report.whatif.model import Json, step_model
 from simtool.version import __version__
@@ -92,7 +92,7 @@ def _html(model: Json, answer: str, comparison: Comparison | None, command: str)
         command=escape(command),
         model=data.letters,
         model_bytes=data.size,
-        unpack=_UNPACK.substitute(alphabet=ALPHABET),
+        unpack=_UNPACK.substitute(alphabet=ALPHABET, literal_bits=LITERAL_BITS),
         script="".join(map(script, SCRIPTS)),
     )
 
