@@ -12,6 +12,7 @@ import typer
 from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, OutPath, Traces, check_distinct, check_output
 from simtool.cli.shared import console
 from simtool.errors import UsageError
+from simtool.step.ops import CATALOGUE
 from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 #: Kind of step ("" between steps), lane, what, its cost.
 _Priced = tuple[str, str, str, "Cost"]
 
+#: Device work -> the stream that runs it, as every other table names it.
+_STREAMS = {work.name: work.lane.value for op in CATALOGUE.values() for work in op.works}
 _HEADS = (
     "of a decode step, the dearest first; off: mean error on steps kept out of the fit, of the mean (--verbose: "
     "prefill steps, what each cost grows by, R2)"
@@ -76,6 +79,7 @@ def calibrate(
     _print(profile, path, verbose=verbose)
     if judged is not None:
         _print_confidence(judged, verbose=verbose)
+    console.after(f"next: simtool advise TRACE --profile {path}")
 
 
 def _print(profile: Profile, path: Path, *, verbose: bool) -> None:
@@ -83,7 +87,7 @@ def _print(profile: Profile, path: Path, *, verbose: bool) -> None:
 
     priced = list(_costs(profile))
     error = held_out_error(profile)
-    off = "" if error is None else f"; steps kept out of the fit are predicted within {error:.0%}, work by work"
+    off = "" if error is None else f"; on steps kept out of the fit each is off by {error * 100:.0f} % in the mean"
     console.say(f"{path} prices {len(priced)} kinds of work on {profile.device_name}{off}", style="bold")
     shown = [each for each in priced if verbose or each[0] != "prefill"]
     shown.sort(key=lambda each: (each[0] == "prefill", -(each[3].quality.mean_ns if each[3].quality else 0.0)))
@@ -167,6 +171,7 @@ def _row(kind: str, lane: str, name: str, cost: Cost, *, verbose: bool) -> tuple
         return None
     off = "-" if quality.held_out_error is None else f"{quality.held_out_error:.0%}"
     times = format_ns(round(quality.mean_ns)), format_ns(round(quality.p99_ns))
+    lane = _STREAMS.get(name, lane) if lane == "device" else lane
     if not verbose:
         return name, lane, str(quality.n), *times, off
     r2 = "-" if quality.r2 is None else f"{quality.r2:.2f}"
