@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
+from simtool.cli.shared import replaying
 from simtool.profile.storage import load_profile
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
@@ -121,3 +122,14 @@ def test_bad_use_is_one_line(recorded, capsys, options, message):
     assert run(["replay", str(recorded / "lag"), *options]) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert message in error
+
+
+def test_a_large_replay_that_is_not_kept_goes_through_the_disk_and_says_the_same(recorded, capsys, monkeypatch):
+    profile = calibrated(recorded)
+    capsys.readouterr()
+    told = []
+    for many in (replaying._MANY_TOKENS, 0):
+        monkeypatch.setattr(replaying, "_MANY_TOKENS", many)
+        assert run(["replay", str(recorded / "lag"), "--profile", profile, "--policy", "lag", "--json"]) == 0
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from simtool.cli.options import check_output, command_line
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
     from simtool.trace.trace import Trace
+
+
+#: Tokens to emit from which a replay that is not kept goes through the disk: in memory it would take a gigabyte.
+_MANY_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,12 @@ class Replays:
         told: dict[str, object] = {"command": command_line()}
         if self.refitted:
             told["refit"] = scenario.seed
+        if outputs is None and _is_large(served):
+            with TemporaryDirectory(prefix="simtool-") as folder:
+                path = Path(folder) / served.path.name
+                trace, caveats = replay_and_tell(path, served, costs, scenario, simulator=self.simulator, told=told)
+                line = line_of(trace)
+            return replace(line, run=replace(line.run, name=str(served.path)), caveats=caveats)
         if outputs is None:
             replayed = replay(served, costs, scenario, simulator=self.simulator)
             details = {**replayed.manifest.details, **told}
@@ -130,3 +141,7 @@ class Replays:
             path, served, costs, scenario, force=outputs.force, simulator=self.simulator, told=told
         )
         return replace(line_of(trace), caveats=caveats)
+
+
+def _is_large(served: Trace) -> bool:
+    return int(served.columns("requests", "output_tokens")["output_tokens"].sum()) >= _MANY_TOKENS
