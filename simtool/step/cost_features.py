@@ -25,6 +25,7 @@ DECODE_FEATURES = (
     "decide_work",
     "accepted_rows",
     "rectangle_keys",
+    "draft_rectangle",
 )
 
 #: The features of a prefill step, in the order of `prefill_sizes`.
@@ -66,6 +67,7 @@ class DecodeShape:
         graph is another program: past_graphs is then 1 and its rows are past_graph_rows, with target_rows 0.
         rectangle_keys: what attention reads that arranges its rows as a rectangle, every sequence as wide as the widest
         and as long as the longest (the CPU's kernels; BSH on an NPU); one that takes true lengths reads validate_kv.
+        draft_rectangle, draft_kv: the same two of the draft, whose blocks are all as wide.
         """
         batch, drafts, width = len(self.kv_lens), self.num_speculative_tokens, self.block_width
         candidates = batch * drafts
@@ -74,6 +76,7 @@ class DecodeShape:
         past = bool(self.graphs.target) and bucket is None
         widest = max(self.prefix_lens, default=0) + 1
         longest = max([kv + p + 1 for kv, p in zip(self.kv_lens, self.prefix_lens, strict=True)], default=0)
+        block = width * (max(self.kv_lens, default=0) + width)  # of each sequence, as long as the longest context
         keys = sum([(p + 1) * (kv + kv + p + 2) for kv, p in zip(self.kv_lens, self.prefix_lens, strict=True)]) // 2
         return (
             batch,
@@ -91,6 +94,7 @@ class DecodeShape:
             candidates * math.log2(max(candidates, 2)),
             sum(self.emitted),
             batch * widest * longest,
+            batch * block,
         )
 
 

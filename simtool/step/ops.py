@@ -137,7 +137,7 @@ _OPS = (
         ("query_batch",),
         ("draft_hidden",),
         (),
-        (_kernel("draft", "draft_rows", "draft_kv"),),
+        (_kernel("draft", "draft_rows", "draft_kv", "draft_rectangle"),),
         prior=("context",),
     ),
     Op(

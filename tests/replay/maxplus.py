@@ -120,6 +120,7 @@ def decode(line, work, costs, placement, executors, running, controller):
         "decide_work": candidates * math.log2(max(candidates, 2)),
         "accepted_rows": sum(emitted),
         "rectangle_keys": len(running) * (max(prefixes) + 1) * max(kv + r + 1 for kv, r in keys),
+        "draft_rectangle": n * len(running) * (max(anchors) + n),
     }
     pruned = any(p < n for p in prefixes)
     batch = [one.asked.name for one in running]

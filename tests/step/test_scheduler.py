@@ -77,6 +77,7 @@ def test_features_count_what_the_forwards_touch():
         "decide_work": pytest.approx(6 * 2.584962500721156),
         "accepted_rows": 3,
         "rectangle_keys": 2 * 4 * 24,
+        "draft_rectangle": 2 * 4 * 24,
     }
     assert prefill_features([2, 3]) == {"batch": 2, "prompt_rows": 5, "prompt_kv": 3 + 6, "accepted_rows": 5}
 

@@ -213,7 +213,7 @@ def _plan_decode(task: Task, state: State, plan: Plan) -> None:
     _decide(task, state)
     step, count, first, steps, rows = state.place[STEP], state.place[RUNNING], state.place[ROW], plan.steps, plan.rows
     offered, accepted, tokens, keys, draft_keys = 0, 0, 0, 0, 0
-    widest, longest = 0, 0
+    widest, longest, draft_longest = 0, 0, 0
     for i in range(count):
         _plan_row(task, state, plan, i)
         request = state.running[i]
@@ -225,8 +225,9 @@ def _plan_decode(task: Task, state: State, plan: Plan) -> None:
         keys += width * kv + width * (width + 1) // 2
         draft_keys += terms.width * (kv + terms.width)
         widest, longest = max(widest, width), max(longest, kv + width)
+        draft_longest = max(draft_longest, kv + terms.width)
     pruned, validated = offered < count * terms.drafts, offered + count
-    totals = DecodeTotals(draft_keys, validated, keys, tokens, widest, longest)
+    totals = DecodeTotals(draft_keys, validated, keys, tokens, widest, longest, draft_longest)
     fill_decode(steps.sizes[step], tables, count, totals)
     leader = state.running[0]
     _draw(task, plan, step, leader, requests.prompt[leader] + state.output[leader] - 1)

@@ -19,7 +19,10 @@ Floats = NDArray[np.float64]
 #: Columns of sizes: a decode's features or a prefill's, each in its own order.
 COLUMNS = max(len(DECODE_FEATURES), len(PREFILL_FEATURES))
 
-_DRAFT_KV, _ACCEPTED_ROWS, _RECTANGLE = map(DECODE_FEATURES.index, ("draft_kv", "accepted_rows", "rectangle_keys"))
+_DRAFT_KV, _ACCEPTED_ROWS, _RECTANGLE, _DRAFT_RECTANGLE = map(
+    DECODE_FEATURES.index, ("draft_kv", "accepted_rows", "rectangle_keys", "draft_rectangle")
+)
+_BLOCK_ROWS = DECODE_FEATURES.index("block_rows")
 _DENSE_ROWS, _VALIDATE_ROWS, _VALIDATE_KV, _RAGGED, _TARGET_ROWS, _PAST, _PAST_ROWS = map(
     DECODE_FEATURES.index,
     ("dense_rows", "validate_rows", "validate_kv", "ragged", "target_rows", "past_graphs", "past_graph_rows"),
@@ -43,7 +46,7 @@ class DecodeTotals(NamedTuple):
     """What a decode comes to over its sequences: see `DecodeShape`.
 
     draft_keys, keys: read by the draft and the target forward. rows: validated. tokens: emitted. widest: rows of the
-    widest sequence. longest: keys that the last row of any sequence reads, at most.
+    widest sequence. longest: keys that the last row of any sequence reads, at most. draft_longest: of any block.
     """
 
     draft_keys: int
@@ -52,6 +55,7 @@ class DecodeTotals(NamedTuple):
     tokens: int
     widest: int
     longest: int
+    draft_longest: int
 
 
 def size_tables(batch: int, drafts: int, width: int, graphs: GraphBuckets) -> SizeTables:
@@ -86,6 +90,7 @@ def fill_decode(sizes: Floats, tables: SizeTables, batch: int, totals: DecodeTot
     sizes[_DRAFT_KV], sizes[_VALIDATE_ROWS], sizes[_VALIDATE_KV] = totals.draft_keys, rows, totals.keys
     sizes[_RAGGED], sizes[_ACCEPTED_ROWS] = 1.0 if rows < sizes[_DENSE_ROWS] else 0.0, totals.tokens
     sizes[_RECTANGLE] = batch * totals.widest * totals.longest
+    sizes[_DRAFT_RECTANGLE] = tables.by_batch[batch, _BLOCK_ROWS] * totals.draft_longest
     bucket = tables.bucket[rows]
     past = tables.captured and bucket == 0
     sizes[_TARGET_ROWS] = 0 if past else (bucket if bucket else rows)

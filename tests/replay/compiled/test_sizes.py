@@ -30,7 +30,7 @@ def test_a_decode(sequences, drafts, width, largest):
         draft_keys = sum(width * (kv + width) for kv in kv_lens)
         tables = size_tables(len(sequences), drafts, width, graphs)
         longest = max(kv + rows for kv, rows in zip(kv_lens, widths, strict=True))
-        totals = DecodeTotals(draft_keys, sum(widths), keys, sum(emitted), max(widths), longest)
+        totals = DecodeTotals(draft_keys, sum(widths), keys, sum(emitted), max(widths), longest, max(kv_lens) + width)
         fill_decode(sizes, tables, count, totals)
         assert sizes.tolist() == list(shape.sizes())
         assert (tables.bucket[sum(widths)] or None) == shape.graph_bucket
