@@ -17,6 +17,7 @@ from simtool.study.sensitivity import Sensitivity, sensitivity
 from simtool.study.settings import expect
 from simtool.study.staleness import staleness_study
 from xllm_2280.arms import ARMS
+from xllm_2280.load import Load
 from xllm_2280.losses import STALE_LOSSES, LossAxis, loss_axes
 from xllm_2280.machines import MachineKind, StudiedMachine, machines
 from xllm_2280.rebinding import Rebound, rebinding
@@ -54,7 +55,7 @@ class Searched:
 
 @dataclass(frozen=True)
 class TraceAnswers:
-    """The answers from the traces of one algorithm and SL. source: whose requests and outcomes were replayed."""
+    """The answers from the traces of one algorithm and load. source: whose requests and outcomes were replayed."""
 
     source: Trace
     fitted_on: tuple[str, ...]
@@ -74,18 +75,18 @@ class TraceAnswers:
         return next(machine for machine in self.machines if machine.kind is kind)
 
     @property
-    def sl(self) -> int:
-        """Draft tokens per block."""
-        return self.source.manifest.sl
+    def load(self) -> Load:
+        """Block length, and greedy or sampled."""
+        return Load.of(self.source)
 
 
 def group_traces(traces: Sequence[Trace]) -> list[list[Trace]]:
-    """Group live traces that may be calibrated together: one algorithm and SL, by SL."""
-    groups: dict[tuple[str, int], list[Trace]] = {}
+    """Group live traces that may be calibrated together: one algorithm, SL and temperature, greedy ones first."""
+    groups: dict[tuple[str, Load], list[Trace]] = {}
     for trace in traces:
         if trace.manifest.origin == "live":
-            groups.setdefault((trace.manifest.algorithm, trace.manifest.sl), []).append(trace)
-    return [groups[key] for key in sorted(groups, key=lambda key: (key[1], key[0]))]
+            groups.setdefault((trace.manifest.algorithm, Load.of(trace)), []).append(trace)
+    return [groups[key] for key in sorted(groups, key=lambda key: (key[1].temperature, key[1].sl, key[0]))]
 
 
 def answer_traces(
@@ -96,21 +97,21 @@ def answer_traces(
     say: Callable[[str], None],
     progress: ShowProgress = unshown,
 ) -> TraceAnswers:
-    """Answer from the live traces of one SL; say: is told what is being computed, and progress how far that is."""
+    """Answer from the live traces of one load; say: is told what is being computed, and progress how far that is."""
     source = _best_source(traces)
-    made = machines(traces, source, figures, created)
-    say(f"SL {source.manifest.sl}: {len(ARMS)} placements on {len(made)} machines")
+    made, load = machines(traces, source, figures, created), Load.of(source)
+    say(f"SL {load}: {len(ARMS)} placements on {len(made)} machines")
     grid = [setting for machine in made for setting in _settings(source, machine, plan.concurrencies, plan)]
     each = sum(max(len(setting.seeds), 1) for setting in grid)
     with progress("replaying every placement", each * len(ARMS), _expect(grid, len(ARMS), plan)) as done:
         found = regions(grid, ARMS, processes=plan.processes, progress=done)
-    say(f"SL {source.manifest.sl}: acceptance loss")
+    say(f"SL {load}: acceptance loss")
     with progress("replaying every loss", each * len(plan.losses), _expect(grid, len(plan.losses), plan)) as done:
         axes = loss_axes(grid, found, ARMS, losses=plan.losses, processes=plan.processes, progress=done)
-    say(f"SL {source.manifest.sl}: search")
+    say(f"SL {load}: search")
     extremes = [machine for machine in made if machine.kind is not MachineKind.DEVICE_BOUND]
     searches = tuple(_search(source, machine, plan, progress) for machine in extremes)
-    say(f"SL {source.manifest.sl}: what if")
+    say(f"SL {load}: what if")
     sensitivities = tuple((machine, _sensitivity(source, machine, plan)) for machine in extremes)
     contours = tuple((machine, _break_even(source, machine, plan)) for machine in extremes)
     lagged = staleness_study(source, made[0].profile, plan.lags)

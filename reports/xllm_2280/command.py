@@ -41,7 +41,7 @@ def answers(
 ) -> None:  # fmt: skip
     """Replay live traces on several machines and write what the pull request's claims come to, with intervals.
 
-    Traces of one algorithm and SL are calibrated together; the one with most outcomes is replayed.
+    Traces of one algorithm, SL and temperature are calibrated together; the one with most outcomes is replayed.
     """
     if seeds < 2:
         raise UsageError(f"--seeds {seeds}: an interval needs 2 or more")
@@ -50,6 +50,7 @@ def answers(
             check_output(path, force=force)
     check_place(profiles / "measured.json")
     from xllm_2280.answers import AnswersPlan, answer_traces, group_traces
+    from xllm_2280.load import Load
     from xllm_2280.machines import profile_names
 
     concurrencies = tuple(sorted(study.numbers(concurrency, 1)))
@@ -67,7 +68,7 @@ def answers(
         raise UsageError("none of the traces is a live recording; record some first")
     today = date.today().isoformat()
     for group in groups:
-        for name in profile_names(group[0].manifest.sl, figures, today):
+        for name in profile_names(Load.of(group[0]), figures, today):
             check_output(profiles / f"{name}.json", force=force)
     found = [answer_traces(group, figures, today, plan, console.note, console.progress) for group in groups]
     written = _write(found, out, page, profiles)

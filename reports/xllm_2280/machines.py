@@ -16,6 +16,7 @@ from simtool.profile.published import constructed_profile
 from simtool.study.full_batch import workload
 from simtool.study.runner import Setting
 from xllm_2280.balance import balanced, host_over_device
+from xllm_2280.load import Load
 
 _CONCURRENCY = 8  # at which the balance is set
 _RESIDUALS = 512  # kept of each cost, so that a profile stays a small file
@@ -45,12 +46,12 @@ class StudiedMachine:
 
 
 def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, created: str) -> list[StudiedMachine]:
-    """Calibrate the recorded machine from live traces of one SL, and derive the others from it.
+    """Calibrate the recorded machine from live traces of one load, and derive the others from it.
 
     figures: TOML of published figures for one more machine. created: ISO date.
     """
-    sl = source.manifest.sl
-    costs = calibrate(traces, name=f"measured-sl{sl}", command="simtool answers", created=created, refits=REFITS)
+    slug = Load.of(source).slug
+    costs = calibrate(traces, name=f"measured-{slug}", command="simtool answers", created=created, refits=REFITS)
     measured = with_proxies(costs).each_cost(_cut)
     setting = Setting(workload(source, _CONCURRENCY, 2), measured, _CONCURRENCY)
     found = [
@@ -59,7 +60,7 @@ def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, creat
         )
     ]
     for kind, ratio in BALANCES.items():
-        profile = balanced(setting, ratio, f"{kind}-sl{sl}")
+        profile = balanced(setting, ratio, f"{kind}-{slug}")
         found.append(StudiedMachine(kind, profile, profile.provenance.changes[-1], _ratio(setting, profile)))
     if figures is not None:
         profile = constructed_profile(figures, created)
@@ -67,10 +68,10 @@ def machines(traces: Sequence[Trace], source: Trace, figures: Path | None, creat
     return found
 
 
-def profile_names(sl: int, figures: Path | None, created: str) -> list[str]:
-    """Return the names of the profiles that `machines` makes for the traces of one SL."""
+def profile_names(load: Load, figures: Path | None, created: str) -> list[str]:
+    """Return the names of the profiles that `machines` makes for the traces of one load."""
     constructed = [] if figures is None else [constructed_profile(figures, created).name]
-    return [f"measured-sl{sl}", *(f"{name}-sl{sl}" for name in BALANCES), *constructed]
+    return [f"measured-{load.slug}", *(f"{name}-{load.slug}" for name in BALANCES), *constructed]
 
 
 def _ratio(setting: Setting, profile: Profile) -> float:

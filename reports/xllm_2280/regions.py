@@ -11,6 +11,7 @@ from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
 from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
+from xllm_2280.load import Load
 
 BASELINE = "this-step"
 
@@ -28,7 +29,7 @@ class Region:
     this-step before this-step or static overtakes it; lost: what it does lose. refitted: see Setting.
     """
 
-    sl: int
+    load: Load
     profile: str
     concurrency: int
     winner: str
@@ -44,6 +45,11 @@ class Region:
     def cells_of(self, placement: str) -> tuple[Cell, ...]:
         """Return the cells of one placement, one a seed."""
         return next(found for found in self.cells if found[0].placement == placement)
+
+    @property
+    def sl(self) -> int:
+        """Draft tokens per block."""
+        return self.load.sl
 
     @property
     def tied(self) -> bool:
@@ -68,7 +74,7 @@ def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[l
     lagged = next(cells[i] for i in order if placements[i].lag_steps)
     rivals = [found for found, placement in zip(cells, placements, strict=True) if not placement.lag_steps]
     return Region(
-        sl=setting.source.manifest.sl,
+        load=Load.of(setting.source),
         profile=setting.profile.name,
         concurrency=setting.concurrency,
         winner=first[0].placement,

@@ -95,8 +95,10 @@ def test_the_page_and_its_picture(small, tmp_path, monkeypatch):
 
 def test_known_pairs():
     known = pairs.shipped(ROOT / "traces")
-    assert [each.name for each in known] == ["traces/sl7-static", "traces/sl16-static"]
+    assert [each.name for each in known] == ["traces/sl7-static", "traces/sl7-t0.6-c32-static", "traces/sl16-static"]
     assert known[0].accept_length == pytest.approx(3.651, abs=0.01)
+    assert known[1].accept_length == pytest.approx(2.62, abs=0.05)
+    assert known[1].autocorrelation == pytest.approx(0.896, abs=0.01)
     assert all(each.autocorrelation is None for each in pairs.published(PUBLISHED))
     assert page.needed(3.65, 0.0) is None
     assert page.needed(3.65, 0.03) < page.needed(3.65, 0.01)

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 from xllm_2280.figures.loss_map import draw_loss_map, loss_contours, loss_marks
 from xllm_2280.figures.region_map import draw_region_map
+from xllm_2280.load import Load
 from xllm_2280.losses import LossAxis, LossPoint
 from xllm_2280.regions import Region
 
@@ -73,7 +74,17 @@ def test_region_map_marks_ties():
     arms = [arm_of([each]) for each in (fast, same, slow)]
     gain, tie = compare(arms[2], arms[0]), compare(arms[1], arms[0])
     region = Region(
-        7, "p", 8, "lag", gain, "lag-overlap", tie, "lag", Interval(0.1), Interval(0.0), ((fast,), (same,), (slow,))
+        Load(7),
+        "p",
+        8,
+        "lag",
+        gain,
+        "lag-overlap",
+        tie,
+        "lag",
+        Interval(0.1),
+        Interval(0.0),
+        ((fast,), (same,), (slow,)),
     )
     assert region.tied
     assert region.cells_of("this-step") == (slow,)
@@ -86,7 +97,17 @@ def test_loss_map_marks_who_wins_and_what_is_told():
     arms = {"fresh": arm_of([slow]), "lag": arm_of([lagged]), "late": arm_of([late])}
     gain, none = compare(arms["fresh"], arms["lag"]), compare(arms["fresh"], arms["fresh"])
     region = Region(
-        7, "p", 8, "lag", gain, "this-step", gain, "lag", Interval(0.1, 0.08, 0.12), Interval(0.0), ((slow,), (lagged,))
+        Load(7),
+        "p",
+        8,
+        "lag",
+        gain,
+        "this-step",
+        gain,
+        "lag",
+        Interval(0.1, 0.08, 0.12),
+        Interval(0.0),
+        ((slow,), (lagged,)),
     )
     points = (
         LossPoint(0.0, Interval(0.0), "this-step", gain),

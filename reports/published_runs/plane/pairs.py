@@ -46,7 +46,7 @@ class Pair:
 def shipped(traces: Path) -> list[Pair]:
     """Return the pairs whose live recordings ship, judged on what they visited at full width."""
     found = []
-    for name in ("sl7-static", "sl16-static"):
+    for name in ("sl7-static", "sl7-t0.6-c32-static", "sl16-static"):
         blocks = blocks_of(open_trace(traces / name))
         if blocks is not None:
             length = 1 + float(blocks.match_run.mean())

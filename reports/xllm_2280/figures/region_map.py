@@ -1,4 +1,4 @@
-"""Figure: which placement wins where: concurrency across, host time over device time upwards, a panel an SL."""
+"""Figure: which placement wins where: concurrency across, host time over device time upwards, a panel a load."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ def draw_region_map(regions: Sequence[Region], placements: Sequence[str]) -> go.
 
     placements: in the order of the colours.
     """
-    lengths = sorted({region.sl for region in regions})
-    figure = make_subplots(rows=1, cols=len(lengths), subplot_titles=[f"SL {sl}" for sl in lengths], shared_yaxes=True)
+    loads = list(dict.fromkeys(region.load for region in regions))
+    titles = [f"SL {load}" for load in loads]
+    figure = make_subplots(rows=1, cols=len(loads), subplot_titles=titles, shared_yaxes=True)
     shown: set[str] = set()
-    for place, sl in enumerate(lengths, start=1):
-        mine = [region for region in regions if region.sl == sl]
+    for place, load in enumerate(loads, start=1):
+        mine = [region for region in regions if region.load == load]
         for index, name in enumerate(placements):
             won = [region for region in mine if region.winner == name]
             if not won:
@@ -54,5 +55,5 @@ def draw_region_map(regions: Sequence[Region], placements: Sequence[str]) -> go.
 
 
 def _row(region: Region) -> str:
-    """The machine, without the SL that its profile was fitted at: the panel says that."""
-    return region.profile.removesuffix(f"-sl{region.sl}")
+    """The machine, without the load that its profile was fitted at: the panel says that."""
+    return region.profile.removesuffix(f"-{region.load.slug}")

@@ -32,7 +32,7 @@ def winner_grid(answers: Sequence[TraceAnswers]) -> str:
     ]
     for down, (each, profile) in enumerate(rows):
         y = _TOP + down * _HIGH
-        body.append(f'<text x="8" y="{y + 21}">{escape(profile)}, SL {each.sl}</text>')
+        body.append(f'<text x="8" y="{y + 21}">{escape(profile)}, SL {each.load}</text>')
         for region in each.regions:
             if region.profile != profile:
                 continue

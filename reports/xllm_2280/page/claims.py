@@ -100,7 +100,7 @@ def _beside_the_probe(answers: Sequence[TraceAnswers], found: Sequence[Chain]) -
     there = [each for each in found if each.region.profile in constructed and each.region.concurrency == _PROBED]
     if not there:
         return ""
-    worth = ", ".join(f"{microseconds(each.total)} at SL {each.region.sl}" for each in there)
+    worth = ", ".join(f"{microseconds(each.total)} at SL {each.region.load}" for each in there)
     return (
         " The pull request's probe moved 588 us (SL 7) and 760 us (SL 16) out of run_validate at concurrency 32; on "
         f"the machine made from its own figures lag-overlap changes lag's step by {worth}."
@@ -133,12 +133,12 @@ def _examples(costs: Sequence[tuple[Region, Interval]]) -> str:
     at = max(
         (r.concurrency for r, _ in costs if r.concurrency <= _PROBED), default=max(r.concurrency for r, _ in costs)
     )
-    told = [f"{r.profile} (SL {r.sl}) {microseconds(cost)}" for r, cost in costs if r.concurrency == at]
+    told = [f"{r.profile} (SL {r.load}) {microseconds(cost)}" for r, cost in costs if r.concurrency == at]
     return f"At concurrency {at}: {', '.join(told)}."
 
 
 def _where(region: Region) -> tuple[str, str, str]:
-    return region.profile, str(region.sl), str(region.concurrency)
+    return region.profile, str(region.load), str(region.concurrency)
 
 
 def _step_ns(region: Region) -> float:

@@ -118,7 +118,7 @@ def _method(answers: Sequence[TraceAnswers], rebuilt_by: str) -> str:
         (machine.profile.name, f"{machine.balance:.2f}", machine.what) for each in answers for machine in each.machines
     ]
     sources = "; ".join(
-        f"SL {each.sl}: outcomes of `{each.source.path}`, costs fitted on {', '.join(each.fitted_on)}"
+        f"SL {each.load}: outcomes of `{each.source.path}`, costs fitted on {', '.join(each.fitted_on)}"
         for each in answers
     )
     return (
@@ -158,10 +158,10 @@ def _caveats(answers: Sequence[TraceAnswers]) -> str:
             mine = [region for region in each.regions if region.profile == machine.profile.name]
             told = caveats_of(cell for region in mine for found in region.cells for cell in found)
             for line in (*machine.profile.provenance.warnings, *replace(told, beyond=()).lines()):
-                said.setdefault(line, []).append(f"{machine.profile.name} (SL {each.sl})")
+                said.setdefault(line, []).append(f"{machine.profile.name} (SL {each.load})")
             for far in told.beyond:
                 row = (far.name, far.feature, f"{far.low:g} to {far.high:g}", f"{far.value:g}")
-                beyond.setdefault(row, []).append(f"{machine.profile.name} (SL {each.sl})")
+                beyond.setdefault(row, []).append(f"{machine.profile.name} (SL {each.load})")
     lines = "\n".join(f"- {line}: {', '.join(dict.fromkeys(names))}" for line, names in said.items())
     rows = [(*row, ", ".join(dict.fromkeys(names))) for row, names in beyond.items()]
     priced = table(("work", "size", "calibrated", "priced up to", "on"), rows)
@@ -169,7 +169,7 @@ def _caveats(answers: Sequence[TraceAnswers]) -> str:
 
 
 def _lengths(answers: Sequence[TraceAnswers]) -> str:
-    medians = {each.sl: median(each.source.table("requests")["output_tokens"].to_list()) for each in answers}
+    medians = {each.load: median(each.source.table("requests")["output_tokens"].to_list()) for each in answers}
     return ", ".join(f"median {tokens:g} tokens at SL {sl}" for sl, tokens in medians.items())
 
 

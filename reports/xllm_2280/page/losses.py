@@ -35,7 +35,7 @@ _HOW = (
 def _row(axis: LossAxis) -> tuple[str, ...]:
     region = axis.region
     points = tuple(_cell(point) for point in axis.points)
-    where = (region.profile, str(region.sl), str(region.concurrency))
+    where = (region.profile, str(region.load), str(region.concurrency))
     return (*where, region.lagged, share(region.affordable), *points)
 
 

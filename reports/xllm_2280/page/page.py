@@ -38,24 +38,24 @@ def _sections(answers: Sequence[TraceAnswers]) -> Iterator[Section]:
     )
     for each in answers:
         yield Section(
-            f"Who wins as decisions on old confidence lose more, SL {each.sl}",
+            f"Who wins as decisions on old confidence lose more, SL {each.load}",
             "A what-if on top of the outcomes; filled: told from a tie. Dotted: the loss that step times can afford.",
             draw_loss_map(each.losses),
         )
         for machine, points in each.break_evens:
             yield Section(
-                f"How much acceptance a lag may cost: {machine.profile.name}, SL {each.sl}",
+                f"How much acceptance a lag may cost: {machine.profile.name}, SL {each.load}",
                 "Each cell: the share of tokens per step that lag-overlap-late can afford to lose against this-step.",
                 draw_break_even(points),
             )
         for machine, found in each.sensitivities:
             yield Section(
-                f"What each op is worth: {machine.profile.name}, SL {each.sl}, concurrency {found.concurrency}",
+                f"What each op is worth: {machine.profile.name}, SL {each.load}, concurrency {found.concurrency}",
                 "Step time that comes back when the op is free, halved, or in its best other legal place.",
                 draw_sensitivity(found),
             )
-        yield Section(f"Acceptance lost against the lag, SL {each.sl}", "By prompt kind.", draw_loss(each.effects))
-        yield Section(f"By draft position, SL {each.sl}", "All prompts.", draw_by_position(each.effects))
+        yield Section(f"Acceptance lost against the lag, SL {each.load}", "By prompt kind.", draw_loss(each.effects))
+        yield Section(f"By draft position, SL {each.load}", "All prompts.", draw_by_position(each.effects))
         if each.persistence:
             text = "How alike the blocks of a request are, by the steps between them."
-            yield Section(f"How long a confidence lasts, SL {each.sl}", text, draw_persistence(each.persistence))
+            yield Section(f"How long a confidence lasts, SL {each.load}", text, draw_persistence(each.persistence))

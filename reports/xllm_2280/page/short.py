@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from xllm_2280.answers import TraceAnswers
+from xllm_2280.load import Load
 from xllm_2280.page import claims
 from xllm_2280.page.markdown import percent, table
 from xllm_2280.regions import LEAST_LEAD, Region
@@ -76,7 +77,7 @@ def _grid(answers: Sequence[TraceAnswers]) -> str:
     for each in answers:
         for machine in each.machines:
             found = {r.concurrency: r for r in each.regions if r.profile == machine.profile.name}
-            rows.append((machine.profile.name, str(each.sl), *(_cell(found.get(c)) for c in concurrencies)))
+            rows.append((machine.profile.name, str(each.load), *(_cell(found.get(c)) for c in concurrencies)))
     far = {r.concurrency for each in answers for r in each.regions if r.lead.extrapolation}
     heads = (f"at {c}{', extrapolated' if c in far else ''}" for c in concurrencies)
     return table(("machine", "SL", *heads), rows)
@@ -92,11 +93,11 @@ def _cell(region: Region | None) -> str:
 
 def _use(answers: Sequence[TraceAnswers]) -> list[tuple[str, str]]:
     """Return each placement that wins, and where: machine, SL and concurrencies."""
-    where: dict[str, dict[tuple[str, int], list[int]]] = {}
+    where: dict[str, dict[tuple[str, Load], list[int]]] = {}
     for each in answers:
         for region in each.regions:
             if not region.tied:
-                where.setdefault(region.winner, {}).setdefault((region.profile, region.sl), []).append(
+                where.setdefault(region.winner, {}).setdefault((region.profile, region.load), []).append(
                     region.concurrency
                 )
     return [

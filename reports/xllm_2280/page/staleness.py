@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from simtool.analysis.staleness import ALL, Staleness
 from simtool.units import format_ns
 from xllm_2280.answers import TraceAnswers
+from xllm_2280.load import Load
 from xllm_2280.page.markdown import percent, share, table
 from xllm_2280.rebinding import REBIND_US
 
 
 def lag_beyond_one(answers: Sequence[TraceAnswers]) -> str:
     """Acceptance lost against the lag, by kind and position, and the autocorrelation."""
-    effects = [(each.sl, effect) for each in answers for effect in each.effects]
+    effects = [(each.load, effect) for each in answers for effect in each.effects]
     rows = [
         (
             effect.kind,
@@ -45,7 +46,14 @@ def lag_beyond_one(answers: Sequence[TraceAnswers]) -> str:
 def rebinding(answers: Sequence[TraceAnswers]) -> str:
     """Price the target's rebinding in the overlap window."""
     rows = [
-        (each.placement, str(answer.sl), str(each.concurrency), each.place, format_ns(each.step_ns), percent(each.gain))
+        (
+            each.placement,
+            str(answer.load),
+            str(each.concurrency),
+            each.place,
+            format_ns(each.step_ns),
+            percent(each.gain),
+        )
         for answer in answers
         for each in answer.rebound
     ]
@@ -66,7 +74,7 @@ def rebinding(answers: Sequence[TraceAnswers]) -> str:
     )
 
 
-def _by_position(effects: Sequence[tuple[int, Staleness]]) -> str:
+def _by_position(effects: Sequence[tuple[Load, Staleness]]) -> str:
     rows = [
         (f"SL {sl}, lag {effect.lag}", *(f"{count / effect.sequence_steps:.3f}" for count in effect.accepted_at[:8]))
         for sl, effect in effects
@@ -81,7 +89,7 @@ def _by_position(effects: Sequence[tuple[int, Staleness]]) -> str:
 def _persistence(answers: Sequence[TraceAnswers]) -> str:
     rows = [
         (
-            f"SL {answer.sl}, {each.distance} apart",
+            f"SL {answer.load}, {each.distance} apart",
             str(each.pairs),
             _number(each.correlation),
             " ".join(_number(value) for value in each.auc[:4]),

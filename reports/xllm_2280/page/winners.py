@@ -23,7 +23,7 @@ def headline(answers: Sequence[TraceAnswers]) -> str:
         (
             region.profile,
             f"{balance[region.profile]:.2f}",
-            str(region.sl),
+            str(region.load),
             str(region.concurrency),
             f"{region.winner}{' or ' + region.runner_up if region.tied else ''}",
             percent(region.gain),
@@ -50,7 +50,7 @@ def headline(answers: Sequence[TraceAnswers]) -> str:
 def _in_words(region: Region) -> str:
     lead = f"{percent(region.lead)} over {region.runner_up}"
     verdict = f"a tie of {region.winner} and {region.runner_up}" if region.tied else f"{region.winner}, {lead}"
-    return f"{region.profile} (SL {region.sl}) {verdict}"
+    return f"{region.profile} (SL {region.load}) {verdict}"
 
 
 def found_by_search(answers: Sequence[TraceAnswers]) -> str:
@@ -63,7 +63,7 @@ def found_by_search(answers: Sequence[TraceAnswers]) -> str:
                 for found in result.best:
                     why = found.why
                     name = searched.machine.profile.name
-                    where = (name, str(each.sl), str(result.concurrency))
+                    where = (name, str(each.load), str(result.concurrency))
                     rows.append((*where, found.placement.name, percent(found.gain), why))
                     orders[found.placement.name] = found.placement.order
     listed = "\n".join(f"- `{name}`: {' '.join(map(str, order))}" for name, order in sorted(orders.items()))
@@ -96,7 +96,7 @@ def break_even(answers: Sequence[TraceAnswers]) -> str:
                 for concurrency in sorted({point.concurrency for point in points})
             ]
             heads = ("concurrency", *(f"{decision / NS_PER_US:.0f} us" for decision in decisions), "it loses")
-            parts.append(f"{machine.profile.name}, SL {each.sl}, by the cost of a decision:\n\n{table(heads, rows)}")
+            parts.append(f"{machine.profile.name}, SL {each.load}, by the cost of a decision:\n\n{table(heads, rows)}")
     return "\n".join(parts)
 
 
@@ -114,7 +114,7 @@ def worth(answers: Sequence[TraceAnswers]) -> str:
                 )
                 for bar in found.bars[:8]
             ]
-            title = f"{machine.profile.name}, SL {each.sl}, concurrency {found.concurrency}: {found.placement}"
+            title = f"{machine.profile.name}, SL {each.load}, concurrency {found.concurrency}: {found.placement}"
             heads = ("work", "free", "halved", "in its best other place")
             parts.append(f"{title}, a step of {format_ns(found.step_ns)}:\n\n{table(heads, rows)}")
     return "\n".join(parts)
