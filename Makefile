@@ -39,11 +39,12 @@ hostile: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py inputs
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py kills
 
-# Rebuilds docs/fidelity.md and docs/fidelity-tables.md; an hour, on a machine with nothing else to do.
+# Rebuilds docs/fidelity.md, docs/fidelity-tables.md and what verdicts say of them; an hour, on a machine with nothing else to do.
 fidelity: $(VENV)/.engine
 	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.run
 	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.across
 	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.pages
+	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.known
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.schema_page > docs/trace-format.md
