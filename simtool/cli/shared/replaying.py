@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from simtool.trace.trace import Trace
 
 
-#: Tokens to emit from which a replay that is not kept goes through the disk: in memory it would take a gigabyte.
-_MANY_TOKENS = 1 << 20
+#: Tokens to emit from which a replay that is not kept goes through the disk: in memory a million take a gigabyte.
+_MANY_TOKENS = 1 << 18
 
 
 @dataclass(frozen=True)
