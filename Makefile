@@ -38,6 +38,8 @@ test-npu-wheel:
 hostile: $(VENV)/.dev
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py inputs
 	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py kills
+	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py stops
+	PYTHONPATH=. $(BIN)/python benchmarks/hostile.py interrupts
 
 # Rebuilds docs/fidelity.md, docs/fidelity-tables.md and what verdicts say of them; an hour, on a machine with nothing else to do.
 fidelity: $(VENV)/.engine

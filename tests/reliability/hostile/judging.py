@@ -15,7 +15,7 @@ from tests.reliability.hostile.places import ABSENT, ADDED, ANY_SIZE, OWN
 from tests.reliability.hostile.spoiling import NUMBERS, Change
 
 #: What an import and a request trace say of input that they leave out.
-_TOLD = re.compile(r"\d+ rejected: |left out: |dropped: (category|phase|empty)|cannot be read|is cut off")
+_TOLD = re.compile(r"\d+ rejected: |left out: |dropped: (category|phase|empty|requests)|cannot be read|is cut off")
 _LEDGERED = ("import", "request trace", "prompts")
 #: Formats of other programs, where keys that nobody here reads are the rule, and where they are read.
 _FOREIGN = {

@@ -31,6 +31,8 @@ KILLED = 128 + signal.SIGKILL
 INTERRUPTED = 128 + signal.SIGINT
 #: A command that got through: with what it found, or with a finding.
 _DONE = (0, 1)
+#: Of Python, where Ctrl-C came before its own start was done: "Fatal Python error".
+_FATAL = 1
 _MARK = "SIMTOOL_STOPPED_RUN"
 _END_S = 20.0
 _TOLD = "simtool: stopped by Ctrl-C"
@@ -179,7 +181,7 @@ def _kept_promise(how: How, ended: int, errors: str) -> list[str]:
     """What it ended with and said. It may have been done before it was stopped."""
     stopped = {How.KILL: KILLED, How.HELPER: 2, How.INTERRUPT: INTERRUPTED}[how]
     said = [line for line in errors.splitlines() if line.startswith("simtool: ")]
-    if how is How.INTERRUPT and ended == INTERRUPTED and "simtool" not in errors:
+    if how is How.INTERRUPT and ended in (INTERRUPTED, _FATAL) and "simtool" not in errors:
         return []  # Python itself was starting, and had read no line of this program
     wrong = [f"said {errors[-1500:]!r}"] if "Traceback" in errors and how is not How.KILL else []
     if ended not in (stopped, *_DONE):
