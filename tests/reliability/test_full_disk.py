@@ -33,8 +33,6 @@ _WRITERS: dict[str, tuple[list[str], str]] = {
     "export": (["export", "toy", "--out", "disk/x.json"], "x.json"),
     "import": (["import", "k.json", "--out", "disk/i"], "i"),
     "search": (["search", "toy", *_COSTS, *_SMALL, "--save", "disk/best"], "best"),
-    "what-if": (["what-if", "toy", "--seeds", "3", "--out", "disk/w.html"], "w.html"),
-    "break-even's figure": (["break-even", "toy", *_COSTS, "--seeds", "0", "--figure", "disk/b.html"], "b.html"),
     "profile": (["profile", "from-toml", str(_FIGURES), "--out", "disk/p.json"], "p.json"),
     "synth": (["synth", "--profile", "p.json", "--acceptance", "0.8,0.7", *_FEW, "--out", "disk/s"], "s"),
     "answers": (["answers", "toy", "toy2", *_COSTS, *_ONCE, "--out", "disk/a.md", "--profiles", "pp"], "a.md"),

@@ -85,7 +85,8 @@ def _of_json(drawn: Drawn) -> str | None:
         return "a key of other programs, which is not read"
     if change.how == "added":
         return "a place for whatever the writer likes" if ADDED[kind].fullmatch(place) else None
-    if (change.how == "left out" or change.after == "None") and ABSENT[kind].fullmatch(place):
+    absent = change.how == "left out" or change.after == "None" or (place, change.after) == ("eos_token_id", "[]")
+    if absent and ABSENT[kind].fullmatch(place):
         return "may be absent, and has a default"
     if change.how == "replaced" and OWN[kind].fullmatch(place) and _alike(change, place):
         return "another value of its kind, where the writer alone knows it"
