@@ -29,7 +29,7 @@ _OTHER_RUN = {
     "one number": "requests: prompt_ids output_ids output_margin slot finish_reason max_new_tokens arrival_ns;"
     "rows: confidence draft_prob draft_tokens; events: bytes source; outcomes: confidence draft_prob draft_margin "
     "match_run; steps: graph_bucket",
-    "column of one number": "events: bytes; outcomes: draft_margin match_run; steps: graph_bucket",
+    "column of one number": "events: bytes track; outcomes: draft_margin match_run; steps: graph_bucket",
     "column reversed": "outcomes: confidence draft_prob draft_margin match_run;"
     "rows: confidence draft_prob draft_tokens",
     "column of texts": "events: track; requests: kind",
