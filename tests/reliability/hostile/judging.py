@@ -42,8 +42,8 @@ _OTHER_RUN = {
 _ANY_TEXT = ("pid", "tid", "name", "cat")
 _NULLS = ("column left out", "column of nulls", "one null")
 #: Keys of a checkpoint's settings that are read of the target alone.
-_ONLY_OF_A_TARGET = ("eos_token_id", "tie_word_embeddings")
-_ONLY_OF_A_DRAFTER = ("architectures",)
+_ONLY_OF_A_TARGET = ("eos_token_id", "tie_word_embeddings", "dtype")  # dtype: of neither, the tensors have their own
+_ONLY_OF_A_DRAFTER = ("architectures", "dtype")
 #: Beyond it a number is no size, count or time of anything here.
 _FAR = 1e15
 _SOURCES = Path(__file__).parents[3] / "simtool"
@@ -79,7 +79,7 @@ def _of_json(drawn: Drawn) -> str | None:
     change, kind = drawn.change, drawn.kind
     place = ".".join(map(str, change.place))
     keys = [key for key in change.place if isinstance(key, str)]
-    others = {"draft/": _ONLY_OF_A_TARGET, "target/": _ONLY_OF_A_DRAFTER}
+    others = {"draft/config.json": _ONLY_OF_A_TARGET, "target/config.json": _ONLY_OF_A_DRAFTER}
     unread = any(change.what.startswith(role) and keys[-1:] and keys[-1] in names for role, names in others.items())
     if unread or (kind in _FOREIGN and keys and not _is_read(keys[-1], _FOREIGN[kind])):
         return "a key of other programs, which is not read"
