@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
 from typing import Any, Protocol
 
 import numpy as np
@@ -146,7 +148,8 @@ def scan_candidates(
     if predictor is not None:
         token_ms, prefix_ms = predictor.query_token_ms, predictor.query_prefix_ms
         row_ms = [token_ms + prefix_ms * kv for kv in kv_lens]
-        validate_ms = predictor.intercept_ms + sum(row_ms)
+        # one after the other, as the compiled scan adds them: from Python 3.12 on `sum` of floats makes up for rounding
+        validate_ms = predictor.intercept_ms + reduce(add, row_ms, 0.0)
     draft_ms = max(draft_ms, MIN_MS)
     gain = 1.0 + max(min_gain, 0.0)
     tokens = float(batch)

@@ -1,6 +1,7 @@
 """`simtool record` of several placements: real runs that take turns, with record's options, then compared."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +11,7 @@ from simtool.trace.trace import open_trace
 from tests.cli.documents.schemas import checked
 from tests.engine import golden
 
+SHIPPED = Path(__file__).parents[3] / "models" / "profiles"
 PAIR = golden.FOLDER / "dspark_b7"
 MODELS = ["--target", str(PAIR / "target"), "--draft", str(PAIR / "draft")]
 
@@ -93,3 +95,12 @@ def test_validate_judges_matched_sampling_token_by_token(prompts, tmp_path, caps
     assert run(["record", *MODELS, "--policy", "static", "--prompt-ids", str(prompts), "--out", str(greedy)]) == 0
     outputs = [open_trace(path).table("requests")["output_ids"].to_list() for path in (out / "live/static-0", greedy)]
     assert outputs[0] != outputs[1][: len(outputs[0])]
+
+
+@pytest.mark.parametrize("told", [[], ["--draft-ms", "3"]])
+def test_a_draft_time_takes_the_place_of_the_profiles_step_table(prompts, tmp_path, told):
+    out = tmp_path / "run"
+    profile = ["--predictor", str(SHIPPED / "measured-sl7.json"), *told]
+    options = ["--policy", "lag-overlap-late@forecast", "--prompt-ids", str(prompts), "--out", str(out)]
+    assert run(["record", *MODELS, *profile, *options]) == 0
+    assert (open_trace(out).manifest.controller.get("table") is None) == bool(told)

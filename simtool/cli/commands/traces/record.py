@@ -107,7 +107,7 @@ def record(
         npu_layout=npu_layout,
         every_anchor=outcomes == "full",
         profile_steps=profile,
-        step_table=_step_table(placements, predictor),
+        step_table=_step_table(placements, predictor, draft_ms),
     )
     if several:
         traces = record_interleaved(
@@ -143,9 +143,14 @@ def _next(out: Path, placement: Placement, *, every_anchor: bool) -> str:
     return then if every_anchor or not placement.decides else f"{fill}{then}"
 
 
-def _step_table(placements: Sequence[Placement], predictor: str | None) -> ProfilesSteps | None:
-    """What tells policies how long steps take: the profile, where one is given instead of a live predictor."""
+def _step_table(placements: Sequence[Placement], predictor: str | None, draft_ms: float | None) -> ProfilesSteps | None:
+    """What tells policies how long steps take: the profile, where one is given instead of a live predictor.
+
+    A draft time that is asked for comes before a table, as in a replay.
+    """
     if predictor in (None, "live", "none") or not any("table" in each.rule.reads for each in placements):
+        return None
+    if draft_ms is not None:
         return None
     from simtool.profile.storage import load_profile
     from simtool.replay.profiling.step_table import step_table
