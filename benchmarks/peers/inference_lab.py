@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 import simtool as st
 from benchmarks.peers.live import BASELINE, Said, Setting
 from simtool.files.writing import write_text
+from simtool.stats.student import mean_interval
 
 #: Shape of the target that ships; the last two: vocabulary, width of the feed-forward.
 _HIDDEN, _LAYERS, _HEADS, _KV_HEADS, _HEAD, _VOCABULARY, _WIDE = 192, 4, 6, 2, 32, 1024, 640
@@ -55,7 +55,7 @@ def predict(command: Path, setting: Setting, arm: str, way: Way, folder: Path, s
     decoding = requests.with_columns(prompt_tokens=pl.lit(1))
     _write_workload(setting, decoding, _WAVES * setting.concurrency, folder, "steady")
     runs = np.array([[*_run(command, folder, "run", seed), _run(command, folder, "steady", seed)[0]] for seed in seeds])
-    half = float(stats.t.ppf(0.975, len(runs) - 1) * runs[:, 3].std(ddof=1) / np.sqrt(len(runs)))
+    half = mean_interval(runs[:, 3].tolist()).half
     speed, token_ms, drafts, steady = runs.mean(axis=0).tolist()
     return Said(steady=steady, tokens_per_s=speed, token_ms=token_ms, drafts=drafts, half=half)
 
