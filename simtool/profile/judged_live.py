@@ -1,7 +1,7 @@
-"""How far replays of the pair that ships were off where live runs judged them: the figures of docs/fidelity.md.
+"""How far replays of the pair that ships were off where live runs judged them: two pages' figures.
 
-They are read from that page (`python -m benchmarks.fidelity.known`), so that a verdict can say them wherever simtool is
-installed.
+They are read from these pages (`python -m benchmarks.fidelity.known`), so that a verdict can say them wherever simtool
+is installed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-#: The page, as a reader finds it.
+#: The page of record, as a reader finds it, and every page that figures come from.
 PAGE = "docs/fidelity.md"
+PAGES = (PAGE, "docs/fidelity-xeon.md")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +35,9 @@ class JudgedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedSetting:
-    """One setting, judged with costs of its own. models: role -> sha256. repetitions: live runs of each, in turns."""
+    """One setting, judged with costs of its own. page: that says so. models: role -> sha256. repetitions: live ones."""
 
+    page: str
     algorithm: str
     sl: int
     concurrency: int
@@ -54,6 +56,7 @@ class JudgedSetting:
 class StretchError:
     """Costs fitted at one concurrency and judged at another: how far differences to static were off, as shares."""
 
+    page: str
     fitted: int
     judged: int
     mean: float
@@ -67,7 +70,7 @@ class StretchError:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedLive:
-    """All that the page holds."""
+    """All that the pages hold."""
 
     settings: tuple[JudgedSetting, ...]
     stretches: tuple[StretchError, ...]
@@ -89,11 +92,16 @@ def stretch_error(times: float, *, above: bool) -> StretchError | None:
 
 
 def judged_setting(
-    algorithm: str, sl: int, concurrency: int, models: Mapping[str, Mapping[str, str]]
+    algorithm: str, sl: int, concurrency: int, models: Mapping[str, Mapping[str, str]], device_name: str
 ) -> JudgedSetting | None:
-    """Return what was judged of these very models (role -> id, sha256) in this setting; None: nothing."""
+    """Return what was judged of these very models (role -> id, sha256) in this setting on a machine; None: nothing."""
     mine = {role: model.get("sha256") for role, model in models.items()}
-    asked = (algorithm, sl, concurrency, mine)
+    asked = (algorithm, sl, concurrency, mine, device_name)
     return next(
-        (s for s in judged_live().settings if (s.algorithm, s.sl, s.concurrency, dict(s.models)) == asked), None
+        (
+            s
+            for s in judged_live().settings
+            if (s.algorithm, s.sl, s.concurrency, dict(s.models), s.device_name) == asked
+        ),
+        None,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from simtool.profile.judged_live import PAGE, StretchError, stretch_error
+from simtool.profile.judged_live import StretchError, stretch_error
 from simtool.stats.interval import Interval
 from simtool.step.beyond import Beyond, stretch_of
 
@@ -50,7 +50,7 @@ class Extrapolation:
         """How far off costs stretched as far were."""
         if self.error is None:
             return "nobody judged costs stretched as far"
-        return f"costs stretched as far were up to {self.error.worst * 100:.1f} points off ({PAGE})"
+        return f"costs stretched as far were up to {self.error.worst * 100:.1f} points off ({self.error.page})"
 
     def __str__(self) -> str:
         return f"{self.where}: direction only, {self.known}"

@@ -1,4 +1,4 @@
-"""Live comparisons that were made before, of the very models of a trace: those of docs/fidelity.md."""
+"""Live comparisons that were made before, of the very models of a trace: those of docs/fidelity.md and its like."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.headline import BASELINE, HEADLINE
 from simtool.analysis.comparison.order import Order
-from simtool.profile.judged_live import PAGE, JudgedArm, JudgedSetting, judged_setting
+from simtool.profile.judged_live import JudgedArm, JudgedSetting, judged_setting
 from simtool.profile.profile import Profile
 from simtool.stats.interval import Interval
 from simtool.step.placement import BUILT_IN, Placement
@@ -20,10 +20,10 @@ def judged_for(source: Trace, profile: Profile, concurrency: int) -> JudgedSetti
     Judged were greedy runs with the controller as xLLM has it, which knows no draft time.
     """
     manifest = source.manifest
-    found = judged_setting(manifest.algorithm, manifest.sl, concurrency, manifest.models)
+    found = judged_setting(manifest.algorithm, manifest.sl, concurrency, manifest.models, profile.device_name)
     plain = not manifest.controller.get("draft_ms") and not manifest.controller.get("min_gain")
     greedy = manifest.sampling.get("temperature") in (0, 0.0)
-    return found if found is not None and plain and greedy and found.device_name == profile.device_name else None
+    return found if plain and greedy else None
 
 
 def judged_comparisons(setting: JudgedSetting, candidates: Sequence[Placement]) -> list[Comparison]:
@@ -35,7 +35,7 @@ def judged_comparisons(setting: JudgedSetting, candidates: Sequence[Placement]) 
 
 def _comparison(setting: JudgedSetting, arm: JudgedArm) -> Comparison:
     ends = (1 + arm.live - arm.half, 1 + arm.live + arm.half)
-    method = f"Student's t on {setting.repetitions} repetitions in turns ({PAGE})"
+    method = f"Student's t on {setting.repetitions} repetitions in turns ({setting.page})"
     return Comparison(
         metric=HEADLINE,
         baseline=BASELINE,

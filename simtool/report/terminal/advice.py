@@ -87,7 +87,7 @@ def _judged(judged: JudgedSetting | None) -> str:
         return f"never judged live in this setting; how far replays were off elsewhere: {PAGE}"
     return (
         f"in this setting, by costs and predictor of its own, differences to static were replayed within "
-        f"{judged.worst_off * 100:.1f} points of live ones ({PAGE})"
+        f"{judged.worst_off * 100:.1f} points of live ones ({judged.page})"
     )
 
 

@@ -63,7 +63,6 @@ def advise(
     if not candidates:
         raise UsageError(f"--policy {BASELINE} is what the others are compared with; name another placement")
     from simtool.analysis.comparison.judged import judged_comparisons, judged_for
-    from simtool.profile.judged_live import PAGE
     from simtool.replay.controller_options import ControllerOptions
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.decision import Evidence, decide
@@ -104,7 +103,7 @@ def advise(
         if not live and not before:
             raise
         console.after(f"nothing was replayed, so what else is worth doing is not said: {error}")
-    evidence = Evidence(live or before, once, PAGE if before else "", modeled_on(costs, source))
+    evidence = Evidence(live or before, once, judged.page if judged and before else "", modeled_on(costs, source))
     decision = decide(found, evidence)
     if json:
         console.emit(_document(found, decision, source))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 def tornado(
     trace: study.TraceArgument,
     policy: Annotated[str | None, typer.Option(help="A placement's name or a .toml file; default: the fastest, "
-                                                    "live where docs/fidelity.md knows, else of the pull request's "
+                                                    "live where it was judged, else of the pull request's "
                                                     "four and the trace's own.")] = None,
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
@@ -71,7 +71,7 @@ def tornado(
     from simtool.study.settings import expect
 
     leader = _fastest_live(source, costs, wanted) if policy is None else None
-    placement, why = (leader, "live, docs/fidelity.md") if leader else (tried[0], "here")
+    placement, why = leader or (tried[0], "here")
     processes = study.processes(jobs)
     if leader is None and len(tried) > 1:
         placement = fastest(setting, tried, processes=processes)
@@ -109,15 +109,15 @@ def _candidates(policy: str | None, source: Trace, costs: Profile) -> list[Place
     return priced
 
 
-def _fastest_live(source: Trace, costs: Profile, concurrency: int) -> Placement | None:
-    """The placement that live runs of these models put first in this setting; None: nobody judged it."""
+def _fastest_live(source: Trace, costs: Profile, concurrency: int) -> tuple[Placement, str] | None:
+    """The placement that live runs of these models put first in this setting, and who says so; None: nobody does."""
     from simtool.analysis.comparison.judged import judged_for
 
     judged = judged_for(source, costs, concurrency)
     if judged is None:
         return None
     ahead = {arm.live: arm.placement for arm in judged.arms if arm.live > arm.half}
-    return NAMED[ahead[max(ahead)] if ahead else BASELINE]
+    return NAMED[ahead[max(ahead)] if ahead else BASELINE], f"live, {judged.page}"
 
 
 def _print(found: Sensitivity, modeled: str, chosen: str, replay: str, *, verbose: bool) -> None:
