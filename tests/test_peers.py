@@ -32,7 +32,7 @@ def test_errors_by_hand_and_runs_that_costs_were_taken_from_count_in_none():
     assert _errors(answers, by_title["mean decode step, ms"], OURS) == []
     text = page(answers)
     assert "off by 2.2 % on average (2.2 % at 8 at once)" in text
-    assert "off by 10.0 points, its sign right in\n  1 of 1 arms." in text
+    assert "off by 10.0 points, its sign right in\n  1 of 1 arms whose live difference is 1 % or more." in text
 
 
 def test_what_frontier_plays_back_is_what_the_run_did(tmp_path):

@@ -74,7 +74,7 @@ def _summary(found: Found, timed: Found, across: list[Document]) -> Iterator[str
     if pairs:
         off = sorted(abs(pair["predicted"] / pair["measured"] - 1) for pair in pairs)
         both = sum(map(_agree, pairs))
-        yield f"- Difference between two placements: off by {off[len(off) // 2]:.1%} in the median, {off[-1]:.1%} at"
+        yield f"- Ratio of two placements' tokens/s: off by {off[len(off) // 2]:.1%} in the median, {off[-1]:.1%} at"
         yield f"  worst; {both} of {len(pairs)} agree within both intervals together."
     rows, apart = (sum(document[key] for _, document in found) for key in ("rows", "mismatches"))
     yield f"- Tokens: {apart} of {rows:,} live rows differ from the replay."

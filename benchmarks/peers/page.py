@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from benchmarks.peers.live import BASELINE, SETTINGS, Said, Setting
 
 LIVE, OURS = "live", "simtool"
+#: A live difference below so many percent, of one repetition, has no sign to be right about.
+_TELLING = 1.0
 _SPEED, _GAIN = "tokens/s of the run", "tokens/s of the run over static's, %"
 
 
@@ -180,7 +182,7 @@ def _verdict(answers: Sequence[Answer]) -> Iterator[str]:
         signs = [
             (found[who] > 0) == (found[LIVE] > 0)
             for setting, arm, found in _values(answers, gain)
-            if who in found and not setting.fits(arm)
+            if who in found and not setting.fits(arm) and abs(found[LIVE]) >= _TELLING
         ]
         apart = (
             f"{_mean([error for error, where in speeds if where.endswith(f' {at} at once')]):.1%} at {at} at once"
@@ -189,7 +191,7 @@ def _verdict(answers: Sequence[Answer]) -> Iterator[str]:
         off = f"{_mean([error for error, _ in speeds]):.1%} on average ({', '.join(apart)})".replace("%", " %")
         yield f"- **{who}**: tokens/s of a run off by {off}; what an"
         yield f"  arm gives over static off by {_mean([error for error, _ in gains]):.1f} points, its sign right in"
-        yield f"  {sum(signs)} of {len(signs)} arms."
+        yield f"  {sum(signs)} of {len(signs)} arms whose live difference is {_TELLING:g} % or more."
     yield from _READ
 
 

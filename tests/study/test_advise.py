@@ -19,6 +19,7 @@ from simtool.stats.interval import Interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.placement import BUILT_IN
 from simtool.study.advice import Advice, Change, Lever
+from simtool.study.runner import Setting
 from simtool.trace.trace import open_trace, replace_table
 from tests.replay.synthetic import Line, constant_costs, profile_of, random_work, save_as_live, source_trace
 
@@ -229,8 +230,10 @@ def test_a_placement_that_leads_once_its_controller_knows_the_draft_is_named(pla
     change = Change(Lever.DRAFT_MS, "this-step", compared("changed", told), draft_ms=13.04)
     candidate = compared("this-step", plain)
     found = Advice("static", (candidate,), candidate, (change,), ())
-    said = when_told(found, decide(found, Evidence()), "static")
+    at = Setting(open_trace(SHIPPED / "traces" / "sl7-lag"), profile(4_000), 32)
+    said = when_told(found, decide(found, Evidence()), at)
     if gain is None:
         assert said == ""
     else:
         assert said.startswith(f"But told what a draft costs (--draft-ms 13), this-step would give about {gain} more")
+        assert said.endswith("simtool validate --sl 7 --concurrency 32 --draft-ms 13.")

@@ -91,7 +91,7 @@ def _judged(judged: JudgedSetting | None) -> str:
     )
 
 
-def when_told(advice: Advice | None, decision: Decision, baseline: str) -> str:
+def when_told(advice: Advice | None, decision: Decision, setting: Setting) -> str:
     """Return the sentence on a placement that loses as it is, and would lead were its controller told the draft's time.
 
     Empty where the verdict is to turn one on, or telling it is not enough.
@@ -109,7 +109,8 @@ def when_told(advice: Advice | None, decision: Decision, baseline: str) -> str:
     option = f"--draft-ms {told.draft_ms:.3g}"
     return (
         f"But told what a draft costs ({option}), {told.placement} would give about {gain * 100:.1f} % more tokens/s "
-        f"than {baseline} ({kind}{f', {far.where}' if far else ''}): try it live, simtool validate {option}."
+        f"than {advice.baseline} ({kind}{f', {far.where}' if far else ''}): try it live, simtool validate "
+        f"--sl {setting.source.manifest.sl} --concurrency {setting.concurrency} {option}."
     )
 
 

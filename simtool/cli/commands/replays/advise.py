@@ -182,7 +182,7 @@ def _print(found: Advice | None, decision: Decision, setting: Setting, rests_on:
     from simtool.report.terminal.tables import table
 
     console.say(headline(decision, BASELINE), style="bold")
-    if told := words.when_told(found, decision, BASELINE):
+    if told := words.when_told(found, decision, setting):
         console.say(told, style="bold")
     console.show(table(f"Against {BASELINE}, tokens/s ({decision.origin})", *words.each_of(decision)))
     best = found.best.other if found else decision.comparison.other
