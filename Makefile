@@ -46,7 +46,6 @@ fidelity: $(VENV)/.engine
 	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.run
 	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.across
 	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.pages
-	PYTHONPATH=. $(BIN)/python -m benchmarks.fidelity.known
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m simtool.trace.schema_page > docs/trace-format.md

@@ -13,10 +13,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Expected:
-    """How long a piece of work will take, as far as that is known before it starts. basis: what that rests on."""
+    """How long a piece of work will take, as far as that is known before it starts. basis: what that rests on.
+
+    at_most: it may well take less.
+    """
 
     seconds: float
     basis: str
+    at_most: bool = False
 
 
 class ShowProgress(Protocol):

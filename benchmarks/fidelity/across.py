@@ -44,6 +44,14 @@ class Question:
         """Whether costs are of the judged setting, all arms."""
         return self.fitted == (Runs(self.judged),)
 
+    @property
+    def fitted_at(self) -> int | None:
+        """The concurrency of costs that differ in nothing else; None: they do, or not in that."""
+        if len(self.fitted) != 1 or self.same_setting or self.fitted != (Runs(self.fitted[0].setting),):
+            return None
+        (drafter, _, at), (judged, _, _) = (name.rpartition("-c") for name in (self.fitted[0].setting, self.judged))
+        return int(at) if drafter == judged else None
+
 
 def main() -> None:
     """Judge every question whose runs are there."""
@@ -109,6 +117,7 @@ def _judge(question: Question, profile: st.Profile) -> Iterator[dict[str, Any]]:
         got_ns, got_speed = replayed[arm]
         yield {
             "says": question.says,
+            "fitted": question.fitted_at,
             "judged": question.judged,
             "same_setting": question.same_setting,
             "arm": arm,

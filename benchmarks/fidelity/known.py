@@ -1,97 +1,79 @@
-"""simtool/profile/judged_live.json: what docs/fidelity.md and its like say, where verdicts can read it.
+"""simtool/profile/judged_live.json: what was judged live, where verdicts can read it.
 
-python -m benchmarks.fidelity.known     # after `make fidelity`, or where a page changed
+`benchmarks.fidelity.pages` writes it with its pages, from the same validations; what other machines' pages say stays.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import simtool.profile.judged_live as known
-from benchmarks.fidelity.settings import ROOT
-from simtool.engine.models.identity import identity
-from simtool.engine.models.shipped import choose_models
+from benchmarks.fidelity.settings import ARMS, ROOT, Setting
+from simtool.profile.judged_live import PAGE
 
 FILE = ROOT / "simtool" / "profile" / "judged_live.json"
-_REPETITIONS = 5
-_ARM = re.compile(r"([-+\d.]+) \(([-+\d.]+) ± ([\d.]+)\)")
-_MACHINE = re.compile(r"timed on (.+) \(\d{4}-")
-_STRETCH = re.compile(
-    r"\| concurrency (\d+) \| fitted at concurrency (\d+) \| [^|]*\| [^|]*\| ([\d.]+)% \| [-+]([\d.]+)% "
-)
+Document = dict[str, Any]
 
 
-def main() -> None:
-    """Write the file from the pages."""
-    FILE.write_text(json.dumps(told(), indent=1, ensure_ascii=False) + "\n")
+def updated(known: Document, found: Iterable[tuple[Setting, Document]], across: Iterable[Document]) -> Document:
+    """Return all that is known, with the page of record's part made anew from its validations; shares."""
+    fresh = {"settings": list(_settings(found)), "stretches": list(_stretches(across))}
+    return {key: [*made, *(each for each in known[key] if each["page"] != PAGE)] for key, made in fresh.items()}
+
+
+def write(found: Sequence[tuple[Setting, Document]], across: Sequence[Document]) -> None:
+    """Write the file."""
+    told = updated(json.loads(FILE.read_text()), found, across)
+    FILE.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     print(f"wrote {FILE}")
 
 
-def told() -> dict[str, Any]:
-    """Return what the pages say, as plain JSON values; figures in percent become shares."""
-    pages = {page: (ROOT / page).read_text() for page in known.PAGES}
-    return {
-        "settings": [setting for page, text in pages.items() for setting in _settings(page, text)],
-        "stretches": [stretch for page, text in pages.items() for stretch in _stretches(page, text)],
-    }
+def half(pair: Document) -> float:
+    """Half of a live interval, a share."""
+    return float(pair["high"] - pair["low"]) / 2
 
 
-def _settings(page: str, text: str) -> Iterator[dict[str, Any]]:
-    lines, machine = text.splitlines(), _MACHINE.search(text)
-    assert machine is not None, page
-    start = next(i for i, line in enumerate(lines) if line.startswith("## What each arm gives over static"))
-    head, _, *rows = [line for line in _section(lines, start) if line.startswith("|")]
-    names = _cells(head)[3:]
-    for row in rows:
-        algorithm, sl, concurrency, *figures = _cells(row)
-        models = choose_models(None, None, algorithm, int(sl))
+def off(row: Document) -> float:
+    """How far an arm's difference to static was off, a share."""
+    return float(row["over_static"] - row["live_over_static"])
+
+
+def cell(replayed: float, live: float, half: float) -> str:
+    """What a page says of one placement over static, in percent; all given as shares."""
+    return f"{replayed * 100:+.1f} ({live * 100:+.1f} ± {half * 100:.1f})"
+
+
+def _settings(found: Iterable[tuple[Setting, Document]]) -> Iterator[Document]:
+    for setting, document in found:
+        if not setting.timed:
+            continue
+        about = document["setting"]
+        over = {pair["other"]: pair for pair in document["pairs"] if pair["baseline"] == "static"}
         yield {
-            "page": page,
-            "algorithm": algorithm,
-            "sl": int(sl),
-            "concurrency": int(concurrency),
-            "models": {"target": identity(models.target)["sha256"], "draft": identity(models.draft)["sha256"]},
-            "device_name": machine[1],
-            "repetitions": _REPETITIONS,
-            "arms": [_arm(name, figure) for name, figure in zip(names, figures, strict=True)],
+            "page": PAGE,
+            "algorithm": setting.algorithm,
+            "sl": setting.sl,
+            "concurrency": setting.concurrency,
+            "models": {role: model["sha256"] for role, model in about["models"].items()},
+            "device_name": about["device_name"],
+            "repetitions": document["repetitions"],
+            "arms": [_arm(arm, over[arm]) for arm in ARMS if arm in over],
         }
 
 
-def _arm(name: str, figure: str) -> dict[str, Any]:
-    found = _ARM.match(figure)
-    assert found is not None, figure
-    replayed, live, half = (_share(number) for number in found.groups())
-    return {"placement": name, "replayed": replayed, "live": live, "half": half}
+def _arm(placement: str, pair: Document) -> Document:
+    shares = {"replayed": pair["predicted"] - 1, "live": pair["measured"] - 1, "half": half(pair)}
+    return {"placement": placement, **{name: round(share, 6) for name, share in shares.items()}}
 
 
-def _stretches(page: str, text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
-        if found := _STRETCH.match(line):
-            judged, fitted, mean, worst = found.groups()
-            yield {
-                "page": page,
-                "fitted": int(fitted),
-                "judged": int(judged),
-                "mean": _share(mean),
-                "worst": _share(worst),
-            }
-
-
-def _section(lines: list[str], start: int) -> list[str]:
-    end = next((i for i in range(start + 1, len(lines)) if lines[i].startswith("## ")), len(lines))
-    return lines[start:end]
-
-
-def _cells(row: str) -> list[str]:
-    return [cell.strip() for cell in row.strip("|").split("|")]
-
-
-def _share(percent: str) -> float:
-    return round(float(percent) / 100, 6)
-
-
-if __name__ == "__main__":
-    main()
+def _stretches(across: Iterable[Document]) -> Iterator[Document]:
+    """The errors of costs fitted at one concurrency and judged at another, of all arms but static."""
+    sizes: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for row in across:
+        if row["arm"] != "static" and row["fitted"] is not None:
+            sizes[row["fitted"], int(row["judged"].rpartition("-c")[2])].append(abs(off(row)))
+    for (fitted, judged), errors in sizes.items():
+        mean, worst = round(sum(errors) / len(errors), 6), round(max(errors), 6)
+        yield {"page": PAGE, "fitted": fitted, "judged": judged, "mean": mean, "worst": worst}

@@ -1,4 +1,4 @@
-"""docs/fidelity.md (one screen) and docs/fidelity-tables.md (every figure), from traces/local/fidelity.
+"""From traces/local/fidelity: docs/fidelity.md (one screen), docs/fidelity-tables.md (all), what verdicts know.
 
 python -m benchmarks.fidelity.pages
 """
@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from benchmarks.fidelity import known
 from benchmarks.fidelity.settings import ARMS, EXACT, ROOT, TIMED, WORK, Setting
 
 Document = dict[str, Any]
@@ -30,6 +31,7 @@ def main() -> None:
         path = ROOT / "docs" / f"{name}.md"
         path.write_text("\n".join(lines) + "\n")
         print(f"wrote {path}")
+    known.write(found, rows)
 
 
 def _page(found: Found, across: list[Document]) -> Iterator[str]:
@@ -78,7 +80,9 @@ def _summary(found: Found, timed: Found, across: list[Document]) -> Iterator[str
         yield f"  worst; {both} of {len(pairs)} agree within both intervals together."
     rows, apart = (sum(document[key] for _, document in found) for key in ("rows", "mismatches"))
     yield f"- Tokens: {apart} of {rows:,} live rows differ from the replay."
-    elsewhere = [(abs(_off(each)), each) for each in across if each["arm"] != "static" and not each["same_setting"]]
+    elsewhere = [
+        (abs(known.off(each)), each) for each in across if each["arm"] != "static" and not each["same_setting"]
+    ]
     if elsewhere:
         sizes = sorted(size for size, _ in elsewhere)
         middle, (worst, row) = sizes[len(sizes) // 2], max(elsewhere, key=lambda each: each[0])
@@ -131,7 +135,7 @@ def _over_static(timed: Found) -> Iterator[str]:
     for setting, document in timed:
         over = {pair["other"]: pair for pair in document["pairs"] if pair["baseline"] == "static"}
         cells = (
-            f"{_percent(over[arm]['predicted'])} ({_percent(over[arm]['measured'])} ± {_half(over[arm]):.1f})"
+            known.cell(over[arm]["predicted"] - 1, over[arm]["measured"] - 1, known.half(over[arm]))
             + ("" if _agree(over[arm]) else " !")
             for arm in arms
         )
@@ -156,8 +160,8 @@ def _across(rows: list[Document]) -> Iterator[str]:
         groups[_judged_words(row), row["says"]].append(row)
     for (judged, says), group in sorted(groups.items(), key=_same_first):
         steps = [(abs(_step_off(row)), row) for row in group]
-        changes = [(abs(_off(row)), row) for row in group if row["arm"] != "static"]
-        cells = (judged, says, _mean(steps), _worst(steps, _step_off), _mean(changes), _worst(changes, _off))
+        changes = [(abs(known.off(row)), row) for row in group if row["arm"] != "static"]
+        cells = (judged, says, _mean(steps), _worst(steps, _step_off), _mean(changes), _worst(changes, known.off))
         yield f"| {' | '.join(cells)} |"
     yield ""
     yield from _WHY
@@ -202,10 +206,6 @@ def _judged_words(row: Document) -> str:
 
 def _step_off(row: Document) -> float:
     return row["step_ns"] / row["live_step_ns"] - 1
-
-
-def _off(row: Document) -> float:
-    return row["over_static"] - row["live_over_static"]
 
 
 def _mean(found: Iterable[tuple[float, Document]]) -> str:
@@ -310,10 +310,6 @@ def _place(setting: Setting) -> tuple[str, str, str]:
 
 def _percent(ratio: float) -> str:
     return f"{(ratio - 1) * 100:+.1f}"
-
-
-def _half(pair: Document) -> float:
-    return (pair["high"] - pair["low"]) / 2 * 100
 
 
 def _value(value: float, unit: str) -> str:

@@ -1,7 +1,6 @@
 """How far replays of the pair that ships were off where live runs judged them: two pages' figures.
 
-They are read from these pages (`python -m benchmarks.fidelity.known`), so that a verdict can say them wherever simtool
-is installed.
+`benchmarks.fidelity.pages` writes them with the pages, so that a verdict can say them wherever simtool is installed.
 """
 
 from __future__ import annotations

@@ -57,6 +57,7 @@ def test_a_first_part_that_takes_long_is_told_when_it_is_done() -> None:
         (None, None),
         (Expected(179.0, "12 replays"), None),
         (Expected(1_800.0, "12 replays"), "sweeping will take about 30 minutes: 12 replays; Ctrl-C stops it"),
+        (Expected(1_800.0, "9 runs", at_most=True), "sweeping will take at most 30 minutes: 9 runs; Ctrl-C stops it"),
     ],
 )
 def test_what_is_known_before_is_told_before(expected: Expected | None, line: str | None) -> None:

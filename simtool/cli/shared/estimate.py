@@ -53,7 +53,8 @@ def told_before(description: str, expected: Expected | None) -> str | None:
     """Return the line to tell before work that is known to take more than three minutes."""
     if expected is None or expected.seconds < _LONG_S:
         return None
-    return f"{description} will take about {_in_words(expected.seconds)}: {expected.basis}; Ctrl-C stops it"
+    how = "at most" if expected.at_most else "about"
+    return f"{description} will take {how} {_in_words(expected.seconds)}: {expected.basis}; Ctrl-C stops it"
 
 
 def _in_words(seconds: float) -> str:

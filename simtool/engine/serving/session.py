@@ -135,7 +135,8 @@ class Session:
             token_s * sum(prompt.max_new_tokens for prompt in plan.prompts) / min(slots, len(plan.prompts))
             for plan, token_s in plans
         )
-        return Expected(repeats * seconds, f"up to {repeats * tokens:,} tokens, at the pace of the warm-up")
+        basis = f"up to {repeats * tokens:,} tokens, at the pace of the warm-up"
+        return Expected(repeats * seconds, basis, at_most=True)
 
     def record(
         self,
