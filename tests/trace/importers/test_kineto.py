@@ -109,6 +109,16 @@ def test_the_manifest_says_what_was_done(imported: Imported) -> None:
     assert manifest.warnings == []
 
 
+def test_sizes_written_as_texts_are_read_and_others_are_told(tmp_path: Path) -> None:
+    """ROCm writes a host copy's size as a text of digits beside the device's number."""
+    sizes = ["640", 32, -1, "much", 2**70]
+    copies = [_work("gpu_memcpy", "Memcpy HtoD", 5, 10 * i, 2, i, bytes=size) for i, size in enumerate(sizes)]
+    imported = import_profile(_write(tmp_path / "t.json", copies))
+    assert imported.frames["events"].sort("start_ns")["bytes"].to_list() == [640, 32, 0, 0, 0]
+    told = {"bytes is nothing that it could be; read as not said": {"count": 3, "first": "-1"}}
+    assert imported.manifest.details["rejected"] == told
+
+
 def test_it_writes_a_trace_that_passes_its_checks(imported: Imported, tmp_path: Path) -> None:
     imported.write(tmp_path / "bundle")
     assert check_trace(open_trace(tmp_path / "bundle")) == []

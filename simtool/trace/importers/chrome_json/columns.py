@@ -274,8 +274,6 @@ def _text(value: object) -> str | None:
 
 
 def _sizes(values: Sequence[object]) -> pl.Series:
-    """Whole numbers of bytes, null for what is none."""
-    if values.count(None) == len(values):
-        return pl.Series([None], dtype=pl.Int64).new_from_index(0, len(values))
-    sound = [v if type(v) is int and 0 <= v < _MAX_BYTES else None for v in values]
-    return pl.Series(sound, dtype=pl.Int64)
+    """Whole numbers of bytes, as numbers or as texts of digits (a ROCm host call's), null for what is none."""
+    numbers = _series(values).cast(pl.Int64, strict=False)
+    return pl.select(pl.when(numbers.is_between(0, _MAX_BYTES, closed="left")).then(numbers)).to_series()
