@@ -97,6 +97,7 @@ def answers(folder: Path) -> None:
     traces = [str(path.parent) for path in sorted((ROOT / "traces").glob("*/manifest.json"))]
     figures = ROOT / "models/profiles/xllm-2280-like.toml"
     command = ["simtool", "answers", *traces, "--figures", str(figures), "--page", str(folder / "answers.html")]
+    command += ["--out", str(folder / "answers.md"), "--profiles", str(folder / "profiles")]
     print(cost_of(command).row(f"`answers` of {len(traces)} traces"))
 
 
