@@ -1,9 +1,14 @@
 import json
+from pathlib import Path
 
 import pytest
 
 from simtool.cli.main import run
 from simtool.step.policies.catalogue import POLICIES
+from tests.cli.documents.schemas import checked
+
+ROOT = Path(__file__).parents[2]
+COSTS = ("--profile", str(ROOT / "models" / "profiles" / "measured-sl7.json"))
 
 
 def test_lists_all_with_ages_and_whether_they_are_lossless(capsys, monkeypatch):
@@ -38,3 +43,16 @@ def test_json(capsys):
 def test_an_unknown_one_is_bad_use(capsys, name):
     assert run(["policies", name]) == 2
     assert "expected one of" in capsys.readouterr().err or name != "nobody"
+
+
+def test_a_placement_with_a_policy_prints_json(capsys):
+    assert run(["placements", "threshold:least=0.5", "--json"]) == 0
+    (told,) = checked(capsys.readouterr().out)["placements"]
+    assert told["policy"] == {"name": "threshold", "age": 0, "least": 0.5}
+
+
+def test_a_replay_under_a_policy_prints_what_it_counted(capsys):
+    assert run(["replay", str(ROOT / "traces" / "sl7-lag"), *COSTS, "--policy", "threshold", "--json"]) == 0
+    static, threshold = checked(capsys.readouterr().out)["runs"]
+    assert static["policy_counters"] is None
+    assert threshold["policy_counters"] == {"full_width_rows": 0}

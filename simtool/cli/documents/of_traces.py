@@ -122,7 +122,8 @@ class FirstRunDocument(JsonDocument, tag="simtool.first-run/1"):
 class PlacementRecord(Record):
     """order: slots of the host's work, `a|b` for a in steps that prune and b in full-width ones. lag_steps: age of the
     confidence that the decision reads; null: nothing decides. sync: ops that block as an implementation does.
-    dependencies: op -> datum that it needs -> the op that gives it.
+    dependencies: op -> datum that it needs -> the op that gives it. policy: what decides, with its parameters; null:
+    xLLM's controller, or nothing.
     """
 
     name: str
@@ -130,6 +131,7 @@ class PlacementRecord(Record):
     lag_steps: int | None
     dependencies: dict[str, dict[str, str]]
     sync: tuple[str, ...] = ()
+    policy: Table | None = None
 
 
 class PolicyRecord(Record):

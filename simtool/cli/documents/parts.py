@@ -73,7 +73,8 @@ class RunRecord(Record):
 
     trace: its folder's name. outcomes: of a replay, how far they are the recorded ones. steady: over decode steps at
     full occupancy. acceptance_length: accepted + 1, mean of sequence-steps; emitted_length: tokens really emitted.
-    queued, ttft: what requests waited. The keys from anchors_looked_up on are null but for a replay.
+    queued, ttft: what requests waited. policy_counters: how often the policy fell back on something; null where xLLM's
+    controller decides, or nothing does. The keys from anchors_looked_up on are null but for a replay.
     """
 
     trace: str
@@ -95,6 +96,7 @@ class RunRecord(Record):
     ttft_p50_ns: float | None
     ttft_p99_ns: float | None
     outcomes: str | None = None
+    policy_counters: dict[str, int] | None = None
     anchors_looked_up: int | None = None
     anchors_substituted: int | None = None
     workload: Table | str | None = None
