@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import polars as pl
@@ -19,6 +18,7 @@ from simtool.trace.importers.by_value import by_value
 from simtool.trace.importers.chrome_json.columns import Columns
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.timeline import StepMark, Timeline, WorkKind
+from simtool.trace.importers.written import number
 
 _DEVICE = ("kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "mtia_ccp_events", "hpu_op")
 _KERNELS = ("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op")
@@ -26,7 +26,7 @@ _HOST = r"^(?:.*_)?(?:runtime|driver)$"
 _SYNC = r"^[a-z]*_sync$"
 _RANGES = ("user_annotation", "operator")
 _STEP_MARK = r"^ProfilerStep#(\d{1,9})\b"
-_UPLOAD, _DOWNLOAD = "HtoD|Host -> Device|CopyHostToDevice|M2D", "DtoH|Device -> (?:Host|Pageable|Pinned)|D2M"
+_UPLOAD, _DOWNLOAD = "HtoD|Host -> Device|HostToDevice|M2D", "DtoH|Device -> (?:Host|Pageable|Pinned)|DeviceToHost|D2M"
 #: Calls that return only once the device is done. A launch of an event's wait on a stream is none of them.
 _WAITS = r"Synchronize|MemcpyWithStream|^(?:cuda|hip|cu|mtia)Memcpy(?:2D|3D|DtoH|HtoD|DtoD)?(?:_v2)?$|" \
          r"^(?:ur|pi)(?:EventWait|EventsWait|QueueFinish)$"  # fmt: skip
@@ -225,14 +225,8 @@ def _link() -> pl.Expr:
 
 def _base_ns(header: Mapping[str, Any]) -> int | None:
     """The base, written as a number, a number with a fraction, or a text."""
-    base = header.get("baseTimeNanoseconds")
-    if isinstance(base, bool) or not isinstance(base, int | float | str):
-        return None
-    try:
-        number = Decimal(base)
-    except InvalidOperation:
-        return None
-    return int(number) if number.is_finite() and abs(number) <= _MAX_NS else None
+    base = number(header.get("baseTimeNanoseconds"))
+    return None if base is None or abs(base) > _MAX_NS else int(base)
 
 
 def _device_names(header: Mapping[str, Any]) -> dict[str, str]:

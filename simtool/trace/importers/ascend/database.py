@@ -19,6 +19,7 @@ from simtool.errors import TraceError
 from simtool.trace.importers.ascend.timeline_json import MARKERS, STEP_MARK, WAITS
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.timeline import CALLS, RANGES, WORKS, StepMark, Timeline, WorkKind
+from simtool.trace.importers.written import whole
 
 _MAGIC = b"SQLite format 3\0"
 _COPIES = {0: WorkKind.OTHER, 1: WorkKind.UPLOAD, 2: WorkKind.DOWNLOAD, 6: WorkKind.UPLOAD, 7: WorkKind.DOWNLOAD}
@@ -253,11 +254,8 @@ def _typed(cursor: sqlite3.Cursor, integers: list[int]) -> Iterator[tuple[object
 
 
 def _integer(value: object) -> int | None:
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal() and len(value) < 30:
-        value = int(value)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return value if isinstance(value, int) and abs(value) <= _MAX_NS else None
+    found = whole(value)
+    return found if found is not None and abs(found) <= _MAX_NS else None
 
 
 def _text(value: object) -> str | None:

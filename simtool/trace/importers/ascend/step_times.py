@@ -11,6 +11,7 @@ import polars as pl
 from simtool.errors import TraceError
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.timeline import WorkKind
+from simtool.trace.importers.written import number
 
 _STAGE, _FREE = "Stage", "Free"
 _COMPUTING, _EXPOSED = "Computing", "Communication(Not Overlapped)"
@@ -34,12 +35,11 @@ def read_step_times(path: Path, ledger: Ledger) -> ProfilerStepTimes | None:
     try:
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as file:
             for row in csv.DictReader(file):
-                try:
-                    values = [float(row[name]) for name in (_COMPUTING, _EXPOSED, _FREE)]
-                except (KeyError, TypeError, ValueError):
+                values = [number(row.get(name)) for name in (_COMPUTING, _EXPOSED, _FREE)]
+                if any(value is None for value in values):
                     ledger.reject("row of step_trace_time.csv holds no times", f"{row}"[:80])
                     continue
-                sums = [total + value for total, value in zip(sums, values, strict=True)]
+                sums = [total + float(value or 0) for total, value in zip(sums, values, strict=True)]
                 rows += 1
     except (OSError, csv.Error) as error:
         raise TraceError(f"{path}: cannot be read as CSV ({error}); give the profiler's own file") from error

@@ -7,8 +7,9 @@ zero. What has no use is counted by kind and never held, so that memory grows wi
 from __future__ import annotations
 
 import gc
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -20,6 +21,7 @@ from simtool.trace.importers.chrome_json.event import Args, ChromeEvent
 from simtool.trace.importers.chrome_json.pairs import Pairs
 from simtool.trace.importers.chrome_json.times import times_ns
 from simtool.trace.importers.ledger import Ledger
+from simtool.trace.importers.written import whole
 
 _WORD = pl.Categorical()
 SPANS = {
@@ -46,6 +48,7 @@ _OPS = frozenset({"cpu_op"})
 _ARROW_CATEGORIES = frozenset({"hosttodevice"})
 NO_PHASE = "event has no phase, or one that is no letter"
 _MAX_BYTES = 1 << 62
+_MAX_INT64 = (1 << 63) - 1
 _MAX_INT = 10**40
 _FAR_NS = 3_600_000_000_000
 _NO_ARGS = Args()
@@ -140,8 +143,7 @@ class _Gathering:
     def _name(self, events: Sequence[ChromeEvent]) -> None:
         for event in events:
             args = event.args or _NO_ARGS
-            pid, tid, name, label = (_text(value) for value in (event.pid, event.tid, args.name, args.labels))
-            pid, tid = pid or "", tid or ""
+            pid, tid, name, label = _id(event.pid), _id(event.tid), _text(args.name), _text(args.labels)
             if event.name == "process_labels" and label is not None:
                 self.labels[pid] = label
             elif event.name == "process_name" and name is not None:
@@ -162,15 +164,11 @@ class _Gathering:
             self.ledger.reject("ts and dur are no span of time", example, len(lost))
         of_args = zip(*map(attrgetter(*_OF_ARGS), [event.args or _NO_ARGS for event in events]), strict=True)
         args = dict(zip(_OF_ARGS.values(), of_args, strict=True))
-        sizes = args.pop("bytes")
-        series = {
-            name: _series(values).cast(SPANS.get(name, _WORD), strict=False) for name, values in (own | args).items()
-        }
-        size = _sizes(sizes)
-        for name, values in (own | args | {"bytes": sizes}).items():
-            self._tell_lost(name, values, size if name == "bytes" else series[name])
+        series = {name: _column(name, values) for name, values in (own | args).items()}
+        for name, values in (own | args).items():
+            self._tell_lost(name, values, series[name])
         series["device"] = series["device"].fill_null(series.pop("device_id"))
-        frame = pl.DataFrame({**series, "bytes": size, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
+        frame = pl.DataFrame({**series, "start_ns": start_ns, "end_ns": end_ns}).select(list(SPANS))
         self.spans.append(frame.filter(pl.col("start_ns").is_not_null()) if len(lost) else frame)
 
     def _tell_lost(self, name: str, values: Sequence[object], read: pl.Series) -> None:
@@ -188,7 +186,7 @@ class _Gathering:
         start_ns, _ = times_ns(_series([event.ts for event in events]), pl.Series(["0"]).new_from_index(0, len(events)))
         lost = start_ns.null_count()
         self.ledger.reject("ts of a flow event is no time", _text(events[0].ts), lost)
-        columns = {key: _series([getattr(e, key) for e in events]).cast(ARROWS[key]) for key in ARROWS if key[0] != "s"}
+        columns = {key: _column(key, [getattr(e, key) for e in events], ARROWS) for key in ARROWS if key[0] != "s"}
         self.arrows.append(pl.DataFrame({**columns, "start_ns": start_ns}).filter(pl.col("start_ns").is_not_null()))
 
     def _with_ids(self, events: list[ChromeEvent]) -> list[ChromeEvent]:
@@ -216,6 +214,8 @@ _OF_ARGS = {
     "wait_on_cuda_event_record_corr_id": "waits_record",
 }
 _EMPTY = ChromeEvent()
+_IDS = frozenset({"pid", "tid", "id", "connection", "device", "device_id", "stream", "waits_stream"})
+_WHOLE_FRACTION = r"^(-?[0-9]+)\.0+$"
 
 
 _USES = ("span", "arrow", "name", "edge", "bare", "op")
@@ -273,7 +273,31 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _sizes(values: Sequence[object]) -> pl.Series:
-    """Whole numbers of bytes, as numbers or as texts of digits (a ROCm host call's), null for what is none."""
-    numbers = _series(values).cast(pl.Int64, strict=False)
-    return pl.select(pl.when(numbers.is_between(0, _MAX_BYTES, closed="left")).then(numbers)).to_series()
+def _column(name: str, values: Sequence[object], schema: Mapping[str, Any] = SPANS) -> pl.Series:
+    """The column's series, null for what it cannot hold: ids as whole numbers' texts, sizes within reason."""
+    dtype, texts = schema.get(name, _WORD), _series(values)
+    if dtype == pl.Int64:
+        numbers = _whole_numbers(texts)
+        fits = numbers.is_between(0, _MAX_BYTES, closed="left") if name == "bytes" else numbers.is_not_null()
+        return pl.select(pl.when(fits).then(numbers)).to_series()
+    return (_ids(texts) if name in _IDS else texts).cast(dtype, strict=False)
+
+
+def _ids(texts: pl.Series) -> pl.Series:
+    """7.0 is 7: a program that passes a trace through tables of numbers writes it so."""
+    return texts.str.replace(_WHOLE_FRACTION, "${1}")
+
+
+def _id(value: object) -> str:
+    return re.sub(_WHOLE_FRACTION, r"\1", _text(value) or "")
+
+
+def _whole_numbers(texts: pl.Series) -> pl.Series:
+    """Whole numbers, also in texts (a ROCm host call's). The few in an unusual form are read one by one."""
+    numbers = texts.cast(pl.Int64, strict=False)
+    odd = (numbers.is_null() & texts.is_not_null()).arg_true()
+    if odd.is_empty():
+        return numbers
+    mended = [whole(text) for text in texts.gather(odd).to_list()]
+    kept = [each if each is not None and abs(each) <= _MAX_INT64 else None for each in mended]
+    return numbers.scatter(odd, pl.Series(kept, dtype=pl.Int64))

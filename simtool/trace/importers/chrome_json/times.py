@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 import polars as pl
 
+from simtool.trace.importers.written import number
 from simtool.units import NS_PER_US
 
 _MAX_US = 9 * 10**15  # what 64 bits of nanoseconds hold
 _EXACT = pl.Decimal(38, 9)
-_LONGEST = 64
 
 
 def to_span_ns(start_us: object, duration_us: object) -> tuple[int, int] | None:
@@ -46,12 +46,5 @@ def _decimals(texts: pl.Series) -> pl.Series:
 
 def microseconds(value: object) -> Decimal | None:
     """Return the number, or None when it is none or would not fit 64 bits of ns."""
-    if isinstance(value, bool) or not isinstance(value, int | str | Decimal) or len(str(value)) > _LONGEST:
-        return None
-    try:
-        number = Decimal(value.strip() if isinstance(value, str) else value)
-    except InvalidOperation:
-        return None
-    if not number.is_finite() or number.adjusted() > len(str(_MAX_US)) or abs(number) >= _MAX_US:
-        return None
-    return number
+    found = number(value)
+    return None if found is None or abs(found) >= _MAX_US else found

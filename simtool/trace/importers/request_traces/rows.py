@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
 
 from simtool.trace.importers.ledger import Ledger
+from simtool.trace.importers.written import number, whole
 from simtool.units import NS_PER_S, TimeUnit
 
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.(\d+))?\s*([Zz]|[+-]\d\d(?::?\d\d)?)?")
@@ -65,26 +65,14 @@ def stamp_ns(value: object) -> int | None:
 
 def number_ns(value: object, unit: TimeUnit) -> int | None:
     """Return the ns of a number (or a number's text) of that unit, rounded once; None when it is none."""
-    number = _number(value)
-    if number is None:
+    found = number(value)
+    if found is None:
         return None
-    scaled = number * unit.ns
+    scaled = found * unit.ns
     return round(scaled) if abs(scaled) < _MAX_NS else None
 
 
 def tokens(value: object) -> int | None:
     """Return a count of tokens: a whole number, also as text or as 374.0; None when it is none."""
-    number = _number(value)
-    if number is None or abs(number) > _MAX_TOKENS or number != number.to_integral_value():
-        return None
-    return int(number)
-
-
-def _number(value: object) -> Decimal | None:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = Decimal(str(value).strip())
-    except (InvalidOperation, ValueError):  # ValueError: a whole number of thousands of digits has no text
-        return None
-    return number if number.is_finite() and number.adjusted() < 30 else None
+    count = whole(value)
+    return count if count is not None and abs(count) <= _MAX_TOKENS else None
