@@ -15,9 +15,8 @@ from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
-from simtool.step.ops import Lane
 from simtool.step.placement import Placement
-from simtool.study.draft_told import DRAFT, mean_costs_ns, told
+from simtool.study.draft_told import DECIDE, DRAFT, op_times_ns, told
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
 from simtool.units import NS_PER_MS
 
@@ -28,7 +27,6 @@ _WORTH = 0.005
 _FACTORS = (1 / 8, 8.0)
 _LOSSES = (0.0, 0.6)
 _HALVINGS = 10
-_DECIDE = (Lane.HOST.value, "decide")
 
 
 class Lever(StrEnum):
@@ -153,7 +151,7 @@ STAGES = 3
 
 def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Change, ...]:
     """What telling the controller the draft's time is worth, and each host op for free."""
-    told_ms = mean_costs_ns(setting, placement)[DRAFT] / NS_PER_MS
+    told_ms = op_times_ns(setting, placement)[DRAFT] / NS_PER_MS
     jobs: list[tuple[Setting, Placement]] = [(setting, placement)]
     meant: list[tuple[Lever, str, float | None]] = []
     if placement.decides:
@@ -175,8 +173,8 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
 
 def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[AxisTurn, ...]:
     """Vary each axis, without noise, until the lead of one over the other changes hands."""
-    costs_ns = mean_costs_ns(setting, chosen)
-    draft, decide = costs_ns[DRAFT], costs_ns.get(_DECIDE)
+    costs_ns = op_times_ns(setting, chosen)
+    draft, decide = costs_ns[DRAFT], costs_ns.get(DECIDE)
 
     step_ns = max(mean(cells, _step_ns) for cells in run_cells([(setting, baseline), (setting, chosen)]))
 

@@ -1,4 +1,4 @@
-"""What it is worth that the controller is told what a draft costs: as xLLM has it, it counts the verify alone."""
+"""What ops take, and what it is worth that the controller is told that of a draft: xLLM's counts the verify alone."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.replay.replay import replay
 from simtool.step.ops import Lane
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.runner import Job, Setting, arm_of, run_cells
+from simtool.study.runner import Job, Setting, arm_of, run_cells, simulator_of
 from simtool.units import NS_PER_MS
 
-#: The device work whose time the controller may be told.
-DRAFT = (Lane.COMPUTE.value, "draft")
+#: Sides that an op's work is on: the host, or any stream of the device.
+HOST, DEVICE = "host", "device"
+#: The device work whose time the controller may be told, and the host's decision.
+DRAFT, DECIDE = ("draft", DEVICE), ("decide", HOST)
 #: What is turned on, and told, where a placement decides nothing.
 DECIDES = "this-step"
 
@@ -31,14 +33,25 @@ class DraftTold:
     worth: Comparison
 
 
-def mean_costs_ns(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
-    """Replay once without noise: the mean duration of each (lane, op) over decode steps at full occupancy."""
+def op_times_ns(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
+    """Return what each op takes in a step, ns, by (op, side): the one figure that every study gives of it.
+
+    Its own time, waits left out, summed over the decode steps at full occupancy and divided by their number, at the
+    fitted costs without noise. Never less than what of it lies on the critical path (`why`). Raises as a replay does.
+    """
     (scenario,) = replace(setting, seeds=()).scenarios(placement)
-    tables = replay(setting.source, setting.profile, scenario).tables
-    full = full_occupancy(decode_steps(tables["steps"], tables["rows"]))
-    events = tables["events"].join(full.select("step"), on="step", how="semi")
-    mean_ns = (pl.col("end_ns") - pl.col("start_ns")).mean()
-    return {(lane, op): value for lane, op, value in events.group_by("lane", "op").agg(mean_ns).iter_rows()}
+    simulator = simulator_of(setting, placement)
+    trace = replay(setting.source, setting.profile, scenario, simulator=simulator).trace(setting.source.path)
+    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
+    side = pl.when(pl.col("lane") == Lane.HOST.value).then(pl.lit(HOST)).otherwise(pl.lit(DEVICE))
+    waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
+    times = (
+        trace.table("events")
+        .filter(pl.col("step").is_in(full["step"].implode()))
+        .group_by("op", side=side)
+        .agg(total_ns=(pl.col("end_ns") - pl.col("start_ns") - waited).sum())
+    )
+    return {(op, where): total_ns / full.height for op, where, total_ns in times.iter_rows()}
 
 
 def told(setting: Setting, draft_ms: float) -> Setting:
@@ -55,7 +68,7 @@ def draft_told(setting: Setting, placement: Placement, *, processes: int = 1) ->
     if options.draft_ms or options.predictor is None:
         return None
     deciding = placement if placement.decides else BUILT_IN[DECIDES]
-    draft_ms = mean_costs_ns(setting, deciding)[DRAFT] / NS_PER_MS
+    draft_ms = op_times_ns(setting, deciding)[DRAFT] / NS_PER_MS
     jobs: Sequence[Job] = [(setting, placement), (told(setting, draft_ms), deciding)]
     before, after = run_cells(jobs, processes=processes)
     return DraftTold(deciding.name, draft_ms, compare(arm_of(before), arm_of(after, f"{deciding.name}, told")))

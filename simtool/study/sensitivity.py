@@ -9,17 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import polars as pl
-
-from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.errors import ProfileError
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
-from simtool.replay.replay import replay
-from simtool.step.ops import Lane
 from simtool.step.order_search import Move, moves
 from simtool.step.placement import Placement
-from simtool.study.draft_told import DraftTold, draft_told
+from simtool.study.draft_told import DraftTold, draft_told, op_times_ns
 from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
 
 #: What is tried of every piece of work: no time, half, a tenth less.
@@ -83,7 +78,7 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     gains = [base_ns - step_ns for step_ns in steps_ns]
     best = _best_moves(tried, gains[len(cost_jobs) : len(cost_jobs) + len(move_jobs)])
     unsynced = dict(zip(syncs, gains[len(cost_jobs) + len(move_jobs) :], strict=True))
-    own = _own_times(setting, placement)
+    own = op_times_ns(setting, placement)
     streams = _streams(placement)
     bars = []
     for i, (name, lane) in enumerate(parts):
@@ -162,22 +157,6 @@ def _streams(placement: Placement) -> dict[str, str]:
             for work in op.works:
                 found.setdefault(work.name, work.lane.value)
     return found
-
-
-def _own_times(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
-    """(name, host or device) -> its mean time in a full step of the unchanged replay, ns; waits are not its own."""
-    scenario = setting.scenarios(placement)[0]
-    trace = replay(setting.source, setting.costs(scenario.seed), scenario).trace(setting.source.path)
-    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
-    side = pl.when(pl.col("lane") == Lane.HOST.value).then(pl.lit("host")).otherwise(pl.lit("device"))
-    waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
-    times = (
-        trace.table("events")
-        .filter(pl.col("step").is_in(full["step"].implode()))
-        .group_by("op", side=side)
-        .agg(total_ns=(pl.col("end_ns") - pl.col("start_ns") - waited).sum())
-    )
-    return {(op, side): total_ns / full.height for op, side, total_ns in times.iter_rows()}
 
 
 def _changed(setting: Setting, name: str, value: str) -> Setting:

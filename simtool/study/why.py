@@ -13,7 +13,8 @@ import polars as pl
 
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.analysis.critical_path.critical_path import critical_path, mean_by_op
+from simtool.analysis.critical_path.backtrace import LATENCY, WORKING
+from simtool.analysis.critical_path.critical_path import critical_path
 from simtool.analysis.critical_path.totals import executors_of
 from simtool.analysis.metrics import decode_steps, full_occupancy
 from simtool.replay.caveats import Caveats
@@ -30,12 +31,20 @@ _Place = tuple[str, str]
 
 @dataclass(frozen=True)
 class PathChange:
-    """One op on one lane: its time on the critical path of the mean full step, ns, before and after."""
+    """One op on one lane: how much of its own time is on the critical path of the mean full step, ns, before and after.
+
+    Never more than what it takes (`op_times_ns`). LATENCY, on no lane: where nobody works, all of it together.
+    """
 
     op: str
     lane: str
     before_ns: float
     after_ns: float
+
+    @property
+    def name(self) -> str:
+        """The op, and where it runs."""
+        return f"{self.op} ({self.lane})" if self.lane else self.op
 
     @property
     def change_ns(self) -> float:
@@ -133,10 +142,8 @@ def _changes(before: Mapping[_Place, float], after: Mapping[_Place, float]) -> l
 
 def in_words(changes: Sequence[PathChange]) -> str:
     """Say which three pieces of work left the critical path most and which joined it."""
-    left = [f"{each.op} ({each.lane}) {format_ns(-each.change_ns)}" for each in changes if each.change_ns < 0]
-    joined = [
-        f"{each.op} ({each.lane}) {format_ns(each.change_ns)}" for each in reversed(changes) if each.change_ns > 0
-    ]
+    left = [f"{each.name} {format_ns(-each.change_ns)}" for each in changes if each.change_ns < 0]
+    joined = [f"{each.name} {format_ns(each.change_ns)}" for each in reversed(changes) if each.change_ns > 0]
     if not left and not joined:
         return "the path is the same"
     parts = [("off the path: ", left[:_MOST]), ("onto it: ", joined[:_MOST])]
@@ -158,7 +165,12 @@ def _on_path(setting: Setting, placement: Placement) -> _Path:
     every = decode_steps(trace.table("steps"), trace.table("rows"))
     full = full_occupancy(every)
     events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
-    means = mean_by_op(critical_path(full, events, executors_of(trace)))
-    found = {(op, lane): on_path for op, lane, on_path in means.select("op", "lane", "on_path_ns").iter_rows()}
+    segments = critical_path(full, events, executors_of(trace)).segments
+    works = pl.col("part").is_in([part.value for part in WORKING])
+    sums = segments.group_by(
+        op=pl.when(works).then("op").otherwise(pl.lit(LATENCY)),
+        lane=pl.when(works).then("lane").otherwise(pl.lit("")),
+    ).agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+    found = {(op, lane): total_ns / full.height for op, lane, total_ns in sums.iter_rows()}
     lengths = (float(steps["duration_ns"].to_numpy().mean()) for steps in (full, every))
     return _Path(found, MeanStep(*lengths))

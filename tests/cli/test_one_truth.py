@@ -214,6 +214,29 @@ def test_tornado_why_and_sweep_have_one_step_and_replay_the_other(replayed, fold
     assert fastest["placement"] == max(swept.values(), key=lambda row: row["tokens_per_s"])["placement"]
 
 
+def test_an_op_takes_the_same_whoever_is_asked():
+    """Its own time in the mean full-batch step, waits left out: in tornado, on why's path, and as the draft's time."""
+    explained = _asked("why", TRACE, *COSTS, "--policy", "this-step")
+    advised = _asked("advise", TRACE, *COSTS, *SEEDS, "--policy", "this-step")
+    for name, key in (("static", "before_ns"), ("this-step", "after_ns")):
+        found = _asked("tornado", TRACE, *COSTS, "--policy", name)
+        own = {(bar["name"], bar["stream"]): bar["own_ns"] for bar in found["bars"]}
+        on_path = {(each["op"], each["lane"]): each[key] for each in explained["path"] if each["lane"]}
+        assert {op for op, lane in on_path if lane == "compute"} >= {"target", "verify"}
+        for (op, lane), path_ns in on_path.items():
+            if lane == "compute":  # one after the other, and nothing beside them is longer
+                assert path_ns == pytest.approx(own.get((op, lane), 0.0), rel=NEAR)
+            assert path_ns <= own.get((op, lane), 0.0) * (1 + NEAR)
+        assert sum(on_path.values()) < found["step_ns"]
+    draft_ms = own["draft", "compute"] / 1e6
+    assert found["draft_told"]["draft_ms"] == pytest.approx(draft_ms, rel=NEAR)
+    today = {turn["axis"]: turn["today"] for turn in advised["turns"]}
+    assert today["draft"] == pytest.approx(own["draft", "compute"], rel=NEAR)
+    assert today["decide"] == pytest.approx(own["decide", "host"], rel=NEAR)
+    told = next(each for each in found["levers"] if each["kind"] == "told")
+    assert f"--draft-ms {draft_ms:.3g}" in told["options"]
+
+
 def test_a_lever_of_tornado_is_worth_what_replay_says_of_it():
     """Every lever names the options of `replay` that try it on; what those give is what was promised."""
     found = _asked("tornado", TRACE, *COSTS, "--policy", "this-step")

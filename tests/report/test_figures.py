@@ -7,11 +7,12 @@ import pytest
 
 from simtool.analysis.comparison.arms import gather_arms
 from simtool.analysis.comparison.verdict import verdicts
+from simtool.analysis.critical_path.backtrace import LATENCY
 from simtool.analysis.metrics import summarise_trace
 from simtool.report.figures.acceptance import acceptance, draw_acceptance, draw_ranking, draw_reliability
 from simtool.report.figures.comparison import comparison_points, draw_comparison
 from simtool.report.figures.like_steps import like_steps, representative_step
-from simtool.report.figures.path_stack import LATENCY, draw_path_stacks, path_stack
+from simtool.report.figures.path_stack import draw_path_stacks, path_stack
 from simtool.report.figures.prediction import draw_predictions, predictions
 from simtool.report.figures.style import WORK_COLOURS, work_kind
 from simtool.report.figures.timeline import WAIT, draw_timelines, step_timeline

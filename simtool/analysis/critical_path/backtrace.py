@@ -22,6 +22,9 @@ class Part(StrEnum):
 
 
 PARTS = tuple(Part)
+#: Parts in which the op itself runs, and what stands for the others together.
+WORKING = (Part.HOST, Part.DEVICE)
+LATENCY = "launch, hand-over, wake-up"
 _HOST, _DEVICE, _LAUNCH, _WAKE, _GAP = range(len(PARTS))
 NO_NODE = -1
 

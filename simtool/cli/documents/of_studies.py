@@ -79,7 +79,9 @@ class SearchDocument(JsonDocument, tag="simtool.search/1"):
 
 
 class PathRecord(Record):
-    """One op on one lane: its time on the critical path of the mean full-batch step, before and after."""
+    """One op on one lane: how much of its own time is on the critical path of the mean full-batch step, before and
+    after; at most a bar's own_ns of tornado. lane: empty for the latencies between ops, all together.
+    """
 
     op: str
     lane: str

@@ -9,13 +9,13 @@ import plotly.graph_objects as go
 import polars as pl
 
 from simtool.analysis.comparison.arms import Arm
+from simtool.analysis.critical_path.backtrace import LATENCY
 from simtool.analysis.critical_path.critical_path import Part
 from simtool.analysis.critical_path.spans import typical_steps
 from simtool.analysis.critical_path.totals import typical_totals
 from simtool.report.figures.style import FAINT, WORK_COLOURS, dress, work_kind
 from simtool.units import NS_PER_MS
 
-LATENCY = "launch, hand-over, wake-up"
 _ROW_PX = 52
 
 

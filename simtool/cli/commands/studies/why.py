@@ -64,7 +64,10 @@ def why(
         console.emit(_document(found, basis))
     else:
         _print(found, modeled_on(costs, source))
-        console.after("prepare, compute, copy: streams of the device; the path is of the fitted costs, without noise")
+        console.after(
+            "on the path: of an op's own time (tornado's 'takes'), what the step's end waited for; prepare, compute, "
+            "copy: streams of the device; the path is of the fitted costs, without noise"
+        )
         console.after(f"modeled, {basis}")
     study.warn(found.caveats, verbose=verbose)
 
