@@ -1,13 +1,14 @@
 """simtool/profile/judged_live.json: what was judged live, where verdicts can read it.
 
-`benchmarks.fidelity.pages` writes it with its pages, from the same validations; what other machines' pages say stays.
+`benchmarks.fidelity.pages` and `benchmarks.fidelity.told` write it with their pages, from the same runs; what other
+pages say stays.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.fidelity.settings import ARMS, ROOT, Setting
@@ -17,15 +18,14 @@ FILE = ROOT / "simtool" / "profile" / "judged_live.json"
 Document = dict[str, Any]
 
 
-def updated(known: Document, found: Iterable[tuple[Setting, Document]], across: Iterable[Document]) -> Document:
-    """Return all that is known, with the page of record's part made anew from its validations; shares."""
-    fresh = {"settings": list(_settings(found)), "stretches": list(_stretches(across))}
-    return {key: [*made, *(each for each in known[key] if each["page"] != PAGE)] for key, made in fresh.items()}
+def updated(known: Document, page: str, fresh: Mapping[str, Sequence[Document]]) -> Document:
+    """Return all that is known, with what one page says put in the place of what it said; shares."""
+    return {key: [*fresh.get(key, ()), *(each for each in known[key] if each["page"] != page)] for key in known}
 
 
-def write(found: Sequence[tuple[Setting, Document]], across: Sequence[Document]) -> None:
-    """Write the file."""
-    told = updated(json.loads(FILE.read_text()), found, across)
+def write(page: str, **fresh: Sequence[Document]) -> None:
+    """Write the file. fresh: settings, stretches."""
+    told = updated(json.loads(FILE.read_text()), page, fresh)
     FILE.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
     print(f"wrote {FILE}")
 
@@ -45,7 +45,8 @@ def cell(replayed: float, live: float, half: float) -> str:
     return f"{replayed * 100:+.1f} ({live * 100:+.1f} ± {half * 100:.1f})"
 
 
-def _settings(found: Iterable[tuple[Setting, Document]]) -> Iterator[Document]:
+def settings(found: Iterable[tuple[Setting, Document]]) -> Iterator[Document]:
+    """What live runs of the page of record showed, from their validations."""
     for setting, document in found:
         if not setting.timed:
             continue
@@ -68,7 +69,7 @@ def _arm(placement: str, pair: Document) -> Document:
     return {"placement": placement, **{name: round(share, 6) for name, share in shares.items()}}
 
 
-def _stretches(across: Iterable[Document]) -> Iterator[Document]:
+def stretches(across: Iterable[Document]) -> Iterator[Document]:
     """The errors of costs fitted at one concurrency and judged at another, of all arms but static."""
     sizes: dict[tuple[int, int], list[float]] = defaultdict(list)
     for row in across:

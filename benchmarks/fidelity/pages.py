@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.fidelity import known
 from benchmarks.fidelity.settings import ARMS, EXACT, ROOT, TIMED, WORK, Setting
+from simtool.profile.judged_live import PAGE
 
 Document = dict[str, Any]
 Found = list[tuple[Setting, Document]]
@@ -31,7 +32,7 @@ def main() -> None:
         path = ROOT / "docs" / f"{name}.md"
         path.write_text("\n".join(lines) + "\n")
         print(f"wrote {path}")
-    known.write(found, rows)
+    known.write(PAGE, settings=list(known.settings(found)), stretches=list(known.stretches(rows)))
 
 
 def _page(found: Found, across: list[Document]) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""How far replays of the pair that ships were off where live runs judged them: two pages' figures.
+"""How far replays of the pair that ships were off where live runs judged them: three pages' figures.
 
-`benchmarks.fidelity.pages` writes them with the pages, so that a verdict can say them wherever simtool is installed.
+`benchmarks.fidelity` writes them with the pages, so that a verdict can say them wherever simtool is installed.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-#: The page of record, as a reader finds it, and every page that figures come from.
+#: The page of record, as a reader finds it.
 PAGE = "docs/fidelity.md"
-PAGES = (PAGE, "docs/fidelity-xeon.md")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +32,23 @@ class JudgedArm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Told:
+    """What live controllers were told, and by whose costs replays were made. costs_of: the profile's name.
+
+    predictor: of verify time, its three terms in ms. draft_ms: what a draft was said to take.
+    """
+
+    costs_of: str
+    predictor: Mapping[str, float]
+    draft_ms: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class JudgedSetting:
-    """One setting, judged with costs of its own. page: that says so. models: role -> sha256. repetitions: live ones."""
+    """One setting. page: that says so. models: role -> sha256. repetitions: live ones.
+
+    told: None: controllers timed the verify themselves, as xLLM's do, and replays had costs of the setting's own.
+    """
 
     page: str
     algorithm: str
@@ -44,6 +58,7 @@ class JudgedSetting:
     device_name: str
     repetitions: int
     arms: tuple[JudgedArm, ...]
+    told: Told | None = None
 
     @property
     def worst_off(self) -> float:
@@ -90,17 +105,10 @@ def stretch_error(times: float, *, above: bool) -> StretchError | None:
     return min(far, key=lambda each: (each.times, -each.worst), default=None)
 
 
-def judged_setting(
-    algorithm: str, sl: int, concurrency: int, models: Mapping[str, Mapping[str, str]], device_name: str
-) -> JudgedSetting | None:
-    """Return what was judged of these very models (role -> id, sha256) in this setting on a machine; None: nothing."""
+def judged_settings(
+    algorithm: str, sl: int, concurrency: int, models: Mapping[str, Mapping[str, str]]
+) -> list[JudgedSetting]:
+    """Return what was judged of these very models (role -> id, sha256) in this setting, on whatever machine."""
     mine = {role: model.get("sha256") for role, model in models.items()}
-    asked = (algorithm, sl, concurrency, mine, device_name)
-    return next(
-        (
-            s
-            for s in judged_live().settings
-            if (s.algorithm, s.sl, s.concurrency, dict(s.models), s.device_name) == asked
-        ),
-        None,
-    )
+    asked = (algorithm, sl, concurrency, mine)
+    return [s for s in judged_live().settings if (s.algorithm, s.sl, s.concurrency, dict(s.models)) == asked]

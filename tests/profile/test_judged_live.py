@@ -4,16 +4,20 @@ import json
 
 import pytest
 
-from benchmarks.fidelity import known, pages
+from benchmarks.fidelity import known, pages, told
 from benchmarks.fidelity.across import Question, Runs
 from benchmarks.fidelity.settings import ARMS, ROOT, Setting
-from simtool.profile.judged_live import PAGE, judged_live, judged_setting, stretch_error
+from simtool.profile.judged_live import PAGE, judged_live, judged_settings, stretch_error
+from simtool.profile.storage import load_profile
 from simtool.trace.trace import open_trace
 
 
-@pytest.mark.parametrize(
-    "setting", judged_live().settings, ids=lambda each: f"{each.page} {each.sl} {each.concurrency}"
-)
+def _ids(setting):
+    draft_ms = setting.told.draft_ms if setting.told else ""
+    return f"{setting.page} {setting.algorithm} {setting.sl} {setting.concurrency} {draft_ms}"
+
+
+@pytest.mark.parametrize("setting", [each for each in judged_live().settings if each.told is None], ids=_ids)
 def test_the_page_says_what_the_file_says(setting):
     place = f"| {setting.algorithm} | {setting.sl} | {setting.concurrency} | "
     cells = [known.cell(arm.replayed, arm.live, arm.half) for arm in setting.arms]
@@ -32,16 +36,16 @@ def test_new_runs_replace_their_page_and_no_other():
     row = {"judged": "time-dspark-sl7-c32", "arm": "lag", "fitted": 8, "over_static": 1.1, "live_over_static": 1.04}
     rows = [row, {**row, "over_static": 1.02}, {**row, "fitted": None}, {**row, "arm": "static"}]
     before = json.loads(known.FILE.read_text())
-    told = known.updated(
-        before, [(Setting("dspark", 7, 32, True), document), (Setting("dspark", 7, 8, False), {})], rows
-    )
-    mine = {key: [each for each in told[key] if each["page"] == PAGE] for key in told}
+    found = [(Setting("dspark", 7, 32, True), document), (Setting("dspark", 7, 8, False), {})]
+    fresh = {"settings": list(known.settings(found)), "stretches": list(known.stretches(rows))}
+    after = known.updated(before, PAGE, fresh)
+    mine = {key: [each for each in after[key] if each["page"] == PAGE] for key in after}
     (setting,), (stretch,) = mine["settings"], mine["stretches"]
     assert setting["arms"] == [{"placement": "lag", "replayed": 0.02, "live": 0.05, "half": 0.02}]
     assert (setting["models"], setting["device_name"]) == ({"target": "t", "draft": "d"}, "here")
     assert (stretch["fitted"], stretch["judged"], stretch["mean"], stretch["worst"]) == (8, 32, 0.04, 0.06)
     for key, kept in before.items():
-        assert [each for each in told[key] if each["page"] != PAGE] == [each for each in kept if each["page"] != PAGE]
+        assert [each for each in after[key] if each["page"] != PAGE] == [each for each in kept if each["page"] != PAGE]
 
 
 def test_a_concurrency_is_known_of_costs_that_differ_in_it_alone():
@@ -59,14 +63,13 @@ def test_a_concurrency_is_known_of_costs_that_differ_in_it_alone():
 
 def test_a_setting_is_found_by_its_very_models():
     manifest = open_trace(ROOT / "traces" / "sl16-lag").manifest
-    found = judged_setting(manifest.algorithm, manifest.sl, manifest.concurrency, manifest.models, manifest.device_name)
-    assert found in judged_live().settings
+    known_here = judged_settings(manifest.algorithm, manifest.sl, manifest.concurrency, manifest.models)
+    found = next(each for each in known_here if (each.device_name, each.told) == (manifest.device_name, None))
     assert {each.placement for each in found.arms} >= {"this-step", "lag", "lag-overlap"}
     assert found.worst_off == max(abs(each.replayed - each.live) for each in found.arms)
     other = {role: {**model, "sha256": "0" * 64} for role, model in manifest.models.items()}
-    assert judged_setting(manifest.algorithm, manifest.sl, manifest.concurrency, other, manifest.device_name) is None
-    assert judged_setting(manifest.algorithm, manifest.sl, 3, manifest.models, manifest.device_name) is None
-    assert judged_setting(manifest.algorithm, manifest.sl, manifest.concurrency, manifest.models, "another") is None
+    assert judged_settings(manifest.algorithm, manifest.sl, manifest.concurrency, other) == []
+    assert judged_settings(manifest.algorithm, manifest.sl, 3, manifest.models) == []
 
 
 def test_the_page_on_statistics_says_the_same_of_stretched_costs():
@@ -86,3 +89,25 @@ def test_the_page_is_written_from_the_same_cells():
     row |= {"step_ns": 1.1, "live_step_ns": 1.0, "over_static": 1.1, "live_over_static": 1.04}
     assert any("+6.0% (lag, dspark SL 7)" in line for line in pages._across([row]))
     assert any("off by 6.0% in the median" in line for line in pages._summary([], [], [row]))
+
+
+@pytest.mark.parametrize("setting", [each for each in judged_live().settings if each.told is not None], ids=_ids)
+def test_the_page_on_policies_says_what_the_file_says_of_controllers_that_were_told(setting):
+    draft_ms = setting.told.draft_ms or None
+    (load,) = (
+        each
+        for each in told.LOADS
+        if (each.sl, each.concurrency, each.draft_ms) == (setting.sl, setting.concurrency, draft_ms)
+    )
+    made = (ROOT / setting.page).read_text().partition(told.BEGIN)[2].partition(told.END)[0]
+    table = next(part for part in made.split("\n\n") if part.startswith("| order") and f"| {told.head(load)} |" in part)
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    column = lines[0].index(told.head(load))
+    said = {line[0].strip("`"): line[column] for line in lines[2:]}
+    assert said == {arm.placement: told.cell(vars_of(arm)) for arm in setting.arms}
+    profile = load_profile(load.profile)
+    assert (setting.told.costs_of, dict(setting.told.predictor)) == (profile.name, vars(profile.predictor))
+
+
+def vars_of(arm):
+    return {"live": arm.live, "half": arm.half, "replayed": arm.replayed}

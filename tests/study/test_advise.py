@@ -11,6 +11,7 @@ from simtool.analysis.comparison.headline import HEADLINE
 from simtool.analysis.comparison.judged import judged_comparisons, judged_for
 from simtool.cli.main import run
 from simtool.profile.storage import load_profile, save_profile
+from simtool.replay.controller_options import ControllerOptions
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.report.terminal.advice import when_told
@@ -205,15 +206,19 @@ def test_one_live_run_of_each_that_agrees_stands_second():
 def test_what_was_judged_live_of_the_pair_that_ships_is_found():
     source = open_trace(SHIPPED / "traces" / "sl16-lag")
     costs = load_profile(SHIPPED / "models" / "profiles" / "measured-sl16.json")
-    judged = judged_for(source, costs, 8)
+    timed = ControllerOptions().settings(source, costs)
+    names = ["this-step", "lag"]
+    arms = [BUILT_IN[name] for name in names]
+    judged = judged_for(source, costs, 8, timed, arms)
     assert judged is not None
-    names = [placement.name for placement in (BUILT_IN["this-step"], BUILT_IN["lag"])]
-    found = judged_comparisons(judged, [BUILT_IN[name] for name in names])
+    found = judged_comparisons(judged, arms)
     assert [each.other for each in found] == names
     assert all((each.repetitions, each.over) == (5, "runs") for each in found)
     elsewhere = dataclasses.replace(costs, device_name="another machine")
-    assert judged_for(source, elsewhere, 8) is None
-    assert judged_for(source, costs, 64) is None
+    told = dataclasses.replace(timed, draft_ms=1.0)
+    assert judged_for(source, elsewhere, 8, timed, arms) is None or judged_for(source, elsewhere, 8, timed, arms).told
+    assert judged_for(source, costs, 64, timed, arms) is None
+    assert judged_for(source, costs, 8, told, arms) is None
     reordered = dataclasses.replace(BUILT_IN["lag"], order=BUILT_IN["this-step"].order, lag_steps=0)
     assert judged_comparisons(judged, [reordered]) == []
 

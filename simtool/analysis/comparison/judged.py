@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.headline import BASELINE, HEADLINE
 from simtool.analysis.comparison.order import Order
-from simtool.profile.judged_live import JudgedArm, JudgedSetting, judged_setting
+from simtool.profile.judged_live import JudgedArm, JudgedSetting, judged_settings
 from simtool.profile.profile import Profile
 from simtool.stats.interval import Interval
-from simtool.step.placement import BUILT_IN, Placement
+from simtool.step.controller import ControllerSettings
+from simtool.step.placement import Placement, resolve_placement
 from simtool.trace.trace import Trace
 
 
-def judged_for(source: Trace, profile: Profile, concurrency: int) -> JudgedSetting | None:
-    """Return what live runs of a trace's models showed at a concurrency, on the machine of the profile; None: nothing.
+def judged_for(
+    source: Trace, profile: Profile, concurrency: int, controller: ControllerSettings, candidates: Sequence[Placement]
+) -> JudgedSetting | None:
+    """Return what live runs of a trace's models showed at a concurrency, of most of the candidates; None: nothing.
 
-    Judged were greedy runs with the controller as xLLM has it, which knows no draft time.
+    Judged were greedy runs. Those whose controller timed the verify itself, as xLLM's does, count on the machine of the
+    profile; those whose controller was told costs count where the replay's is told the same, on whatever machine.
     """
     manifest = source.manifest
-    found = judged_setting(manifest.algorithm, manifest.sl, concurrency, manifest.models, profile.device_name)
-    plain = not manifest.controller.get("draft_ms") and not manifest.controller.get("min_gain")
-    greedy = manifest.sampling.get("temperature") in (0, 0.0)
-    return found if plain and greedy else None
+    if manifest.sampling.get("temperature") not in (0, 0.0) or controller.min_gain or controller.temperatures:
+        return None
+    found = [
+        setting
+        for setting in judged_settings(manifest.algorithm, manifest.sl, concurrency, manifest.models)
+        if _alike(setting, profile, controller)
+    ]
+    return max(found, key=lambda each: (len(_judged_of(each, candidates)), each.told is not None), default=None)
 
 
 def judged_comparisons(setting: JudgedSetting, candidates: Sequence[Placement]) -> list[Comparison]:
     """Return the live comparison with static of each candidate that was judged, in the candidates' order."""
+    return [_comparison(setting, arm) for arm in _judged_of(setting, candidates)]
+
+
+def _alike(setting: JudgedSetting, profile: Profile, controller: ControllerSettings) -> bool:
+    if setting.told is None:
+        return setting.device_name == profile.device_name and not controller.draft_ms
+    mine = asdict(controller.predictor) if controller.predictor else {}
+    return (mine, controller.draft_ms) == (dict(setting.told.predictor), setting.told.draft_ms)
+
+
+def _judged_of(setting: JudgedSetting, candidates: Sequence[Placement]) -> list[JudgedArm]:
+    """The arms of candidates; one of the same name and another order was not judged."""
     arms = {arm.placement: arm for arm in setting.arms}
-    asked = [placement for placement in candidates if placement == BUILT_IN.get(placement.name)]
-    return [_comparison(setting, arms[placement.name]) for placement in asked if placement.name in arms]
+    return [
+        arms[placement.name]
+        for placement in candidates
+        if placement.name in arms and placement == resolve_placement(placement.name)
+    ]
 
 
 def _comparison(setting: JudgedSetting, arm: JudgedArm) -> Comparison:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
 from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.verdict import verdicts
-from simtool.profile.judged_live import PAGE, JudgedSetting
+from simtool.profile.judged_live import PAGE, JudgedSetting, Told
 from simtool.report.terminal.decision import LIVE, MODELED, Decision
 from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
 from simtool.study.runner import Setting
@@ -66,6 +66,8 @@ def rests_on(decision: Decision, setting: Setting, given: Sequence[Trace], judge
         machine = judged.device_name if page and judged else f"{manifest.device_name} ({manifest.device})"
         load = f"of these models at {at}" if page else f"{prompts} prompts at {at}"
         told = [f"{decision.comparison.repetitions} live runs of each: {load}, {machine}", decision.comparison.method]
+        if page and judged and judged.told:
+            told.append(_told(judged.told))
     if decision.replayed:
         over = decision.replayed[0].over
         other = "" if profile.device_name == manifest.device_name else ", another machine than the trace's"
@@ -85,10 +87,16 @@ def rests_on(decision: Decision, setting: Setting, given: Sequence[Trace], judge
 def _judged(judged: JudgedSetting | None) -> str:
     if judged is None:
         return f"never judged live in this setting; how far replays were off elsewhere: {PAGE}"
+    by = f"costs of {judged.told.costs_of}" if judged.told else "costs and predictor of its own"
     return (
-        f"in this setting, by costs and predictor of its own, differences to static were replayed within "
+        f"in this setting, by {by}, differences to static were replayed within "
         f"{judged.worst_off * 100:.1f} points of live ones ({judged.page})"
     )
+
+
+def _told(known: Told) -> str:
+    draft = f", and that a draft takes {known.draft_ms:g} ms" if known.draft_ms else ""
+    return f"there controllers were told the costs of {known.costs_of}{draft}"
 
 
 def when_told(advice: Advice | None, decision: Decision, setting: Setting) -> str:

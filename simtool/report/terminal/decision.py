@@ -19,13 +19,20 @@ MODELED = ORIGIN_WORDS["replayed"]
 class Evidence:
     """repeated: live comparisons of several runs of each; where: the page that they stand on, empty for the traces
     given. once: by one live run of each, which settle nothing. modeled: what is said of replays' figures, such as
-    "modeled at the costs of another machine".
+    "modeled at the costs of another machine". elsewhere: the machine of the repeated ones, where that is another.
     """
 
     repeated: Sequence[Comparison] = ()
     once: Sequence[Comparison] = ()
     where: str = ""
     modeled: str = MODELED
+    elsewhere: str = ""
+
+    @property
+    def measured(self) -> str:
+        """What is said of the live figures."""
+        on = f"{LIVE} on another machine, {self.elsewhere}" if self.elsewhere else LIVE
+        return f"{on}, {self.where}" if self.where else on
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ def decide(advice: Advice | None, evidence: Evidence) -> Decision:
         use=best.other if ahead and settled else None,
         told=settled,
         kind=LIVE if live else MODELED,
-        origin=", ".join(filter(None, (LIVE, evidence.where))) if live else evidence.modeled,
+        origin=evidence.measured if live else evidence.modeled,
         others=found,
         replayed=replayed,
         hinges=hinges,

@@ -20,6 +20,7 @@ from simtool.errors import SimtoolError, UsageError
 
 if TYPE_CHECKING:
     from simtool.cli.documents.of_replays import AdviseDocument
+    from simtool.profile.judged_live import JudgedSetting
     from simtool.profile.profile import Profile
     from simtool.progress import Expected
     from simtool.replay.controller_options import PredictorChoice
@@ -73,12 +74,13 @@ def advise(
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     same_load = concurrency in (None, source.manifest.concurrency)
     live, once = words.live_comparisons(opened, BASELINE) if same_load else ([], [])
-    judged = judged_for(source, costs, wanted)
+    controller = ControllerOptions(predictor)
+    judged = judged_for(source, costs, wanted, controller.settings(source, costs), candidates)
     before = judged_comparisons(judged, candidates) if judged is not None and not live else []
     from simtool.study.runner import Setting
     from simtool.study.settings import settings_of
 
-    setting = Setting(source, costs, wanted, controller=ControllerOptions(predictor))
+    setting = Setting(source, costs, wanted, controller=controller)
     found: Advice | None = None
     try:
         for placement in candidates:
@@ -103,7 +105,8 @@ def advise(
         if not live and not before:
             raise
         console.after(f"nothing was replayed, so what else is worth doing is not said: {error}")
-    evidence = Evidence(live or before, once, judged.page if judged and before else "", modeled_on(costs, source))
+    where, elsewhere = (judged.page, _elsewhere(judged, costs)) if judged and before else ("", "")
+    evidence = Evidence(live or before, once, where, modeled_on(costs, source), elsewhere)
     decision = decide(found, evidence)
     if json:
         console.emit(_document(found, decision, source))
@@ -120,6 +123,11 @@ _ALIKE: Mapping[str, Callable[[Manifest], object]] = {
     "SL": lambda manifest: manifest.sl,
     "the drafter": lambda manifest: manifest.algorithm,
 }
+
+
+def _elsewhere(judged: JudgedSetting, costs: Profile) -> str:
+    """The machine of live runs, where it is another than that of the costs."""
+    return "" if judged.device_name == costs.device_name else judged.device_name
 
 
 def _expected(setting: Setting, candidates: Sequence[Placement], jobs: int | None) -> Expected:

@@ -23,11 +23,12 @@ from simtool.cli.options import (
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
 from simtool.cli.shared.differences import as_record
-from simtool.step.placement import NAMED, PULL_REQUEST_ARMS, Placement
+from simtool.step.placement import NAMED, PULL_REQUEST_ARMS, Placement, resolve_placement
 
 if TYPE_CHECKING:
     from simtool.cli.documents.of_studies import TornadoDocument
     from simtool.profile.profile import Profile
+    from simtool.replay.controller_options import PredictorChoice
     from simtool.study.sensitivity import Sensitivity
     from simtool.trace.trace import Trace
 
@@ -70,7 +71,7 @@ def tornado(
     from simtool.study.sensitivity import sensitivity as run
     from simtool.study.settings import expect
 
-    leader = _fastest_live(source, costs, wanted) if policy is None else None
+    leader = _fastest_live(source, costs, wanted, predictor) if policy is None else None
     placement, why = leader or (tried[0], "here")
     processes = study.processes(jobs)
     if leader is None and len(tried) > 1:
@@ -109,15 +110,19 @@ def _candidates(policy: str | None, source: Trace, costs: Profile) -> list[Place
     return priced
 
 
-def _fastest_live(source: Trace, costs: Profile, concurrency: int) -> tuple[Placement, str] | None:
+def _fastest_live(
+    source: Trace, costs: Profile, concurrency: int, predictor: PredictorChoice | None
+) -> tuple[Placement, str] | None:
     """The placement that live runs of these models put first in this setting, and who says so; None: nobody does."""
     from simtool.analysis.comparison.judged import judged_for
+    from simtool.replay.controller_options import ControllerOptions
 
-    judged = judged_for(source, costs, concurrency)
+    tried = [NAMED[name] for name in PULL_REQUEST_ARMS]
+    judged = judged_for(source, costs, concurrency, ControllerOptions(predictor).settings(source, costs), tried)
     if judged is None:
         return None
     ahead = {arm.live: arm.placement for arm in judged.arms if arm.live > arm.half}
-    return NAMED[ahead[max(ahead)] if ahead else BASELINE], f"live, {judged.page}"
+    return resolve_placement(ahead[max(ahead)] if ahead else BASELINE), f"live, {judged.page}"
 
 
 def _print(found: Sensitivity, modeled: str, chosen: str, replay: str, *, verbose: bool) -> None:
