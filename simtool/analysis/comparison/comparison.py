@@ -161,15 +161,6 @@ class Comparison:
         more = "more" if self.other_ratio > 1 else "fewer"
         return f"{where} the other way: {abs(self.other_ratio - 1) * 100:.1f} % {more}"
 
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values."""
-        names = ("metric", "baseline", "other", "ratio", "over", "repetitions", "method", "needed", "drifts", "caveat")
-        told = {name: getattr(self, name) for name in (*names, "instead", "resolved", "disagrees", "verdict")}
-        ends = {"low": self.found.low, "high": self.found.high, "level": self.found.level}
-        opposite = {"other_metric": self.other_metric, "other_ratio": self.other_ratio}
-        told |= {"order": self.order, "unused": list(self.unused), "extrapolated": str(self.extrapolation or "")}
-        return {**told, **ends, **opposite, **self.load.to_dict()}
-
     def _effect(self) -> str:
         size = f"{abs(self.ratio - 1) * 100:.1f} %"
         if self.metric is Metric.STEP_TIME:

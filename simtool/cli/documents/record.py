@@ -26,16 +26,16 @@ class JsonDocument(msgspec.Struct, forbid_unknown_fields=True, tag_field="schema
 
 
 def record(kind: type[Made], *found: object, **more: object) -> Made:
-    """Build a record from dataclasses and tables of plain values, later ones winning.
+    """Build a record from tables, all of each, and from objects, of whose attributes it takes those it has keys for.
 
-    Raises msgspec.ValidationError, a fault of the command, where a key or a type is not the record's.
+    Later ones win. Raises msgspec.ValidationError, a fault of the command, where a key or a type is not the record's.
     """
-    return msgspec.convert(_plain(*found, more), kind)
+    return msgspec.convert(_plain(kind, *found, more), kind)
 
 
 def document(kind: type[Known], *found: object, **more: object) -> Known:
     """Build a command's document; see `record`."""
-    return msgspec.convert({"schema": schema_of(kind), **_plain(*found, more)}, kind)
+    return msgspec.convert({"schema": schema_of(kind), **_plain(kind, *found, more)}, kind)
 
 
 def plain(found: JsonDocument) -> dict[str, object]:
@@ -49,9 +49,12 @@ def schema_of(kind: type[JsonDocument]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-def _plain(*found: object) -> dict[str, object]:
+def _plain(kind: type[msgspec.Struct], *found: object) -> dict[str, object]:
     merged: dict[str, object] = {}
     for each in found:
-        value = msgspec.to_builtins(dict(each) if isinstance(each, Mapping) else each)
-        merged.update(value)
-    return merged
+        if isinstance(each, Mapping):
+            merged.update(each)
+        else:
+            merged.update({name: getattr(each, name) for name in kind.__struct_fields__ if hasattr(each, name)})
+    plain: dict[str, object] = msgspec.to_builtins(merged)
+    return plain

@@ -48,4 +48,5 @@ def as_record(comparison: Comparison) -> ComparisonRecord:
     from simtool.cli.documents.parts import ComparisonRecord
     from simtool.cli.documents.record import record
 
-    return record(ComparisonRecord, comparison.to_dict())
+    extrapolated = str(comparison.extrapolation or "")
+    return record(ComparisonRecord, comparison, comparison.found, comparison.load.to_dict(), extrapolated=extrapolated)

@@ -147,5 +147,4 @@ def as_record(line: TraceLine) -> RunRecord:
     from simtool.report.terminal.numbers import NUMBERS, WAITS
 
     numbers = {number.key: number.get(line.summary) for number in (*NUMBERS, *WAITS)}
-    facts = {"trace": line.trace, "origin": line.origin, "placement": line.placement}
-    return record(RunRecord, facts, line.more, numbers, emitted_length=line.summary.emitted_length)
+    return record(RunRecord, line, line.more, numbers, emitted_length=line.summary.emitted_length)

@@ -104,7 +104,7 @@ def test_a_busy_machine_is_said_before_anything_else(tmp_path):
     assert only.comparisons[0].verdict.startswith("not trustworthy: ")
     assert not only.load.trustworthy
     assert only.load.worst == 0.77
-    assert only.comparisons[0].to_dict()["trustworthy"] is False
+    assert not only.comparisons[0].load.trustworthy
 
 
 @pytest.mark.parametrize(

@@ -195,28 +195,22 @@ def _document(profile: Profile, path: Path, judged: JudgedConfidence | None) -> 
 
 def _confidence(judged: JudgedConfidence) -> ConfidenceRecord:
     from simtool.cli.documents.of_replays import ConfidenceRecord
+    from simtool.cli.documents.record import record
 
-    return ConfidenceRecord(
-        trace=judged.trace,
-        temperatures=list(judged.fit.temperatures),
-        held_out_before=judged.fit.held_out_before,
-        held_out_after=judged.fit.held_out_after,
-        before=[_position(each) for each in judged.before],
-        after=[_position(each) for each in judged.after],
-    )
+    before, after = ([_position(each) for each in told] for told in (judged.before, judged.after))
+    return record(ConfidenceRecord, judged, judged.fit, before=before, after=after)
 
 
 def _position(told: PositionReport) -> PositionQualityRecord:
     from simtool.cli.documents.of_replays import PositionQualityRecord, ReliabilityRecord
+    from simtool.cli.documents.record import record
 
     quality = told.quality
-    return PositionQualityRecord(
-        position=quality.position,
-        blocks=quality.blocks,
+    return record(
+        PositionQualityRecord,
+        quality,
         accepted=quality.accepted / quality.blocks,
         forecast=quality.mean_forecast,
-        auc=quality.auc,
-        brier=quality.brier,
         ece=told.ece,
         reliability=[
             ReliabilityRecord(count=each.count, forecast=each.mean_forecast, accepted=each.accepted / each.count)

@@ -64,8 +64,7 @@ def _as_record(verdict: Verdict) -> GroupRecord:
     from simtool.cli.documents.record import record
 
     rows = [as_record(each) for each in verdict.comparisons]
-    told = {"group": verdict.group, "baseline": verdict.baseline.label, "headline": verdict.headline}
-    return record(GroupRecord, told, verdict.load.to_dict(), copies=verdict.copies, comparisons=rows, told=verdict.told)
+    return record(GroupRecord, verdict, verdict.load.to_dict(), baseline=verdict.baseline.label, comparisons=rows)
 
 
 def _print(found: ComparedTraces, traces: Sequence[Trace], lines: Sequence[TraceLine], *, verbose: bool) -> None:

@@ -42,7 +42,7 @@ def power(
         from simtool.cli.documents.of_replays import PlanRecord, PowerDocument
         from simtool.cli.documents.record import document, record
 
-        told = [record(PlanRecord, each, at_least=each.at_least) for each in plans]
+        told = [record(PlanRecord, each) for each in plans]
         console.emit(document(PowerDocument, load.to_dict(), chance=chance, plans=told))
         return
     if load.warning:

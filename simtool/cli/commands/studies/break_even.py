@@ -14,7 +14,6 @@ from simtool.errors import UsageError
 from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
-    from simtool.cli.documents.of_studies import BreakEvenRecord
     from simtool.stats.interval import Interval
     from simtool.study.break_even import BreakEven
 
@@ -71,10 +70,11 @@ def break_even(
         console.after(f"figure written to {figure}")
     basis = study.basis(settings)
     if json:
-        from simtool.cli.documents.of_studies import BreakEvenDocument
+        from simtool.cli.documents.of_studies import BreakEvenDocument, BreakEvenRecord
+        from simtool.cli.documents.record import record
 
         warnings = caveats_of(points).lines()
-        records = [_as_record(point) for point in points]
+        records = [record(BreakEvenRecord, point) for point in points]
         document = BreakEvenDocument(
             origin="replayed", basis=basis, placement=lagged.name, points=records, warnings=warnings
         )
@@ -127,20 +127,6 @@ def _answer(points: list[BreakEven], name: str) -> str:
 def _overlap(point: BreakEven) -> bool:
     first, second = point.affordable.bounds, point.lost.bounds
     return first is not None and second is not None and first[0] <= second[1] and second[0] <= first[1]
-
-
-def _as_record(point: BreakEven) -> BreakEvenRecord:
-    from simtool.cli.documents.of_studies import BreakEvenRecord
-    from simtool.cli.documents.record import record
-
-    return record(
-        BreakEvenRecord,
-        concurrency=point.concurrency,
-        decision_ns=point.decision_ns,
-        affordable=point.affordable,
-        lost=point.lost,
-        pays=point.pays,
-    )
 
 
 def _share(found: Interval) -> str:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from simtool.cli.documents.of_traces import PoliciesDocument, PolicyRecord
+from simtool.cli.documents.record import record
 from simtool.cli.options import JsonFlag
 from simtool.cli.shared import console
 from simtool.step.placement import with_policy
@@ -31,16 +32,11 @@ def policies(
 
 
 def _as_record(policy: Policy) -> PolicyRecord:
-    return PolicyRecord(
-        name=policy.name,
-        parameters=policy.parameters,
-        what=policy.what,
-        source=policy.source,
+    return record(
+        PolicyRecord,
+        policy,
         budget_age=policy.budget_steps,
         split_age=policy.split_steps,
-        lossless=policy.lossless,
-        origins=dict(policy.origins),
-        home=policy.home,
         counters=sorted(policy.start().counters),
     )
 

@@ -168,26 +168,16 @@ def _as_record(tried: OrderCandidates, result: SearchResult) -> SearchedRecord:
     from simtool.cli.documents.record import record
 
     best = [
-        record(
-            RankedRecord,
-            placement=each.placement.to_dict(),
-            tokens_per_s=each.tokens_per_s,
-            step_ns=each.step_ns,
-            gain=as_record(each.gain),
-            tokens_change=each.tokens_change,
-            step_change=each.step_change,
-            why=each.why,
-        )
+        record(RankedRecord, each, placement=each.placement.to_dict(), gain=as_record(each.gain))
         for each in result.best
     ]
     return record(
         SearchedRecord,
-        concurrency=result.concurrency,
-        enumerated=tried.enumerated,
+        tried,
+        result,
         replayed=result.screened,
-        not_tried=list(tried.unpriced),
+        not_tried=tried.unpriced,
         baseline=tried.baseline.name,
-        baseline_tokens_per_s=result.baseline_tokens_per_s,
         best=best,
         warnings=result.caveats.lines(),
     )

@@ -155,35 +155,17 @@ def _command(trace: Path, profile: Path | None, concurrency: int | None, changes
 
 def _document(found: Sensitivity, basis: str) -> TornadoDocument:
     from simtool.cli.documents.of_studies import BarRecord, DraftToldRecord, LeverRecord, TornadoDocument
-    from simtool.cli.documents.record import record
+    from simtool.cli.documents.record import document, record
     from simtool.report.terminal.levers import levers
 
     draft = found.draft
-
-    return TornadoDocument(
+    return document(
+        TornadoDocument,
+        found,
         origin="replayed",
         basis=basis,
-        placement=found.placement,
-        concurrency=found.concurrency,
-        step_ns=found.step_ns,
         levers=[record(LeverRecord, lever) for lever in levers(found)],
-        draft_told=None if draft is None else DraftToldRecord(draft.placement, draft.draft_ms, as_record(draft.worth)),
-        bars=[
-            record(
-                BarRecord,
-                name=bar.name,
-                lane=bar.lane,
-                stream=bar.stream,
-                own_ns=bar.own_ns,
-                tenth_ns=bar.tenth_ns,
-                free_ns=bar.free_ns,
-                follows_ns=bar.follows_ns,
-                halved_ns=bar.halved_ns,
-                unsynced_ns=bar.unsynced_ns,
-                moved_ns=bar.moved_ns,
-                moved_to=bar.moved_to.placement.to_dict() if bar.moved_to else None,
-            )
-            for bar in found.bars
-        ],
+        draft_told=draft and record(DraftToldRecord, draft, worth=as_record(draft.worth)),
+        bars=[record(BarRecord, bar, moved_to=bar.moved_to and bar.moved_to.placement.to_dict()) for bar in found.bars],
         warnings=found.caveats.lines(),
     )

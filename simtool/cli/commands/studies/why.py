@@ -119,19 +119,14 @@ def _more(change: float, more: str, less: str) -> str:
 
 
 def _document(found: Reasons, basis: str) -> WhyDocument:
-    from simtool.cli.documents.of_studies import MeanStepRecord, PathRecord, WhyDocument
-    from simtool.cli.documents.record import record
+    from simtool.cli.documents.of_studies import WhyDocument
+    from simtool.cli.documents.record import document
 
-    return WhyDocument(
+    return document(
+        WhyDocument,
+        found,
         origin="replayed",
         basis=basis,
         difference=as_record(found.difference),
-        tokens_change=found.tokens_change,
-        step_change=found.step_change,
-        by_pruning=found.by_pruning,
-        by_age=found.by_age,
-        path=[record(PathRecord, each) for each in found.path],
-        before=record(MeanStepRecord, found.before),
-        after=record(MeanStepRecord, found.after),
         warnings=found.caveats.lines(),
     )
