@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from simtool import Profile, Trace, calibrate, with_proxies
-from simtool.calibrate.fit import REFITS
+from simtool.calibrate.bootstrap import REFITS
 from simtool.profile.cost import Cost
 from simtool.profile.published import constructed_profile
 from simtool.study.full_batch import workload

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+#: Refits that tell how uncertain a fit is, where that is wanted: enough for the spread of a figure.
+REFITS = 20
 _BLOCK = 16  # consecutive steps of a run, as in the held-out error
 _FEWEST_BLOCKS = 4
 
@@ -32,7 +34,8 @@ class Resample:
 def resamples(runs_ns: Sequence[NDArray[np.int64]], count: int, seed: int = 0) -> list[Resample]:
     """Draw `count` resamples of recorded runs; runs_ns: when each run's steps started, [steps] each.
 
-    Runs that took turns on one clock are resampled together: a block is 16 steps of each.
+    Runs that took turns on one clock are resampled together: a block is 16 steps of each. The first ones are the
+    same, however many are drawn.
     """
     starts_ns = np.unique(np.concatenate(runs_ns))
     steps = len(starts_ns)

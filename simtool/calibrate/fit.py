@@ -31,8 +31,6 @@ from simtool.version import __version__
 #: a stream of its own.
 _ONE_PROCESS = {"prepare": "device", "compute": "device", "copy": "device"}
 _STREAMS = {"prepare": "prepare", "compute": "compute", "copy": "copy"}
-#: Refits that tell how uncertain a fit is, where that is wanted: enough for the spread of a figure.
-REFITS = 20
 _CHUNK_BYTES = 1 << 20
 
 
@@ -54,7 +52,7 @@ def calibrate(
     holds no steps to fit, or ops of another kind of step.
     """
     device, device_name = _one_device(traces)
-    _refuse_replays(traces)
+    refuse_replays(traces)
     models, doubts = pooled_models([(t.path.name, t.manifest.models) for t in traces], allow_other=other_models)
     executors = _executors(traces[0])
     seen, bound = _observe(traces, executors)
@@ -121,8 +119,10 @@ def _one_device(traces: Sequence[Trace]) -> tuple[str, str]:
     return next(iter(devices))
 
 
-def _refuse_replays(traces: Sequence[Trace]) -> None:
-    """A replay's durations are a profile's: a fit to them would look perfect, and measure nothing."""
+def refuse_replays(traces: Sequence[Trace]) -> None:
+    """Raise ProfileError for a replay: its durations are a profile's, so a fit to them would look perfect, and measure
+    nothing. The manifest tells, so a caller can ask before it looks at tables.
+    """
     for trace in traces:
         if trace.manifest.origin in PRICED_ORIGINS:
             costs = trace.manifest.replay.costs

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import wraps
 from importlib import import_module
@@ -20,23 +22,29 @@ if TYPE_CHECKING:
     from typer._click import Command
 
 
+#: How many more objects there are before Python looks for garbage in a command that times nothing.
+_ALLOCATIONS = 50_000
+
+
 @dataclass(frozen=True)
 class Listed:
     """A command: "module:function", and its line in `simtool --help`, which 62 characters fit into.
 
-    finding: when it exits 1; empty: never. modes: flag -> what the command is beside it.
+    finding: when it exits 1; empty: never. modes: flag -> what the command is beside it. timed: whether it times what
+    it runs, as the engine does: then Python collects its garbage as it always does.
     """
 
     target: str
     help: str
     finding: str = ""
     modes: Mapping[str, Mode] = field(default_factory=dict)
+    timed: bool = False
 
 
 #: Command name -> where it is and what it does, in the order of `simtool --help`. A command's module imports heavy
 #: packages (polars, plotly, torch, simpy) inside its functions, so that --help stays quick.
 COMMANDS = {
-    "record": Listed("simtool.cli.commands.traces.record:record", "Run the models live and write a trace"),
+    "record": Listed("simtool.cli.commands.traces.record:record", "Run the models live and write a trace", timed=True),
     "import": Listed(
         "simtool.cli.commands.traces.import_:import_",
         "Turn a profiler's output or a request trace into a trace",
@@ -51,6 +59,7 @@ COMMANDS = {
         "simtool.cli.commands.traces.fill:fill",
         "Add the drafter's outcome at every position of a recording",
         "outcomes seen live differ from those computed again",
+        timed=True,
     ),
     "advise": Listed(
         "simtool.cli.commands.replays.advise:advise",
@@ -68,6 +77,7 @@ COMMANDS = {
                 ("published", "out", "json", "force"),
             )
         },
+        timed=True,
     ),
     "compare": Listed(
         "simtool.cli.commands.replays.compare:compare",
@@ -120,11 +130,13 @@ COMMANDS = {
         "simtool.cli.commands.traces.first_run:first_run",
         "Try a new host's device; one report to send back",
         "a check is wrong or refused",
+        timed=True,
     ),
     "doctor": Listed(
         "simtool.cli.commands.traces.doctor:doctor",
         "Check Python, packages and devices",
         "something is broken; what is only absent is fine",
+        timed=True,
     ),
 }
 
@@ -155,13 +167,13 @@ class LazyCommands(TyperGroup):
                 return None
             raise UsageError(f"no command {cmd_name!r}; `simtool --help` lists them{did_you_mean(cmd_name, COMMANDS)}")
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        command = _checked(load_target(listed.target))
+        command = _checked(load_target(listed.target), timed=listed.timed)
         kind = type("Command", (PlainNumbers,), {"modes": listed.modes})
         single.command(cmd_name, cls=kind, short_help=listed.help)(command)
         return typer.main.get_command(single)
 
 
-def _checked(command: Callable[..., None]) -> Callable[..., None]:
+def _checked(command: Callable[..., None], *, timed: bool) -> Callable[..., None]:
     """The command with its numbers held to their bounds, and with a leading ~ in any path as the home folder, which a
     shell leaves in `--out=~/run`.
     """
@@ -169,9 +181,21 @@ def _checked(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         check_bounds(given)
-        command(**{name: _expanded(value) for name, value in given.items()})
+        with nullcontext() if timed else _few_collections():
+            command(**{name: _expanded(value) for name, value in given.items()})
 
     return run
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Search for garbage rarely: by default Python walks what a command imports time and again, and finds nothing."""
+    before = gc.get_threshold()
+    gc.set_threshold(_ALLOCATIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _expanded(value: Any) -> Any:

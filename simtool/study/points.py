@@ -34,7 +34,8 @@ class SweptPoint:
 
     def encoded(self) -> bytes:
         """Return the point as JSON, whose floats come back to the last bit."""
-        return json.dumps({"rows": self.rows, "caveats": [asdict(each) for each in self.caveats]}).encode()
+        caveats = [{**vars(each), "beyond": [vars(beyond) for beyond in each.beyond]} for each in self.caveats]
+        return json.dumps({"rows": self.rows, "caveats": caveats}).encode()
 
     @classmethod
     def decoded(cls, data: bytes) -> SweptPoint:

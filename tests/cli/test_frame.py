@@ -1,5 +1,7 @@
 """The frame: exit statuses, one-line errors, and a --help that imports nothing heavy."""
 
+import dataclasses
+import gc
 import subprocess
 import sys
 
@@ -60,6 +62,18 @@ def test_a_simtool_error_is_one_line_and_status_2(monkeypatch, capsys):
     _register(monkeypatch, probe)
     assert run(["probe"]) == 2
     assert capsys.readouterr().err == "simtool: --rows is -1; expected 1 or more\n"
+
+
+def test_garbage_is_searched_rarely_but_where_something_is_timed(monkeypatch):
+    default, seen = gc.get_threshold(), []
+    _register(monkeypatch, lambda: seen.append(gc.get_threshold()))
+    run(["probe"])
+    monkeypatch.setitem(COMMANDS, "probe", dataclasses.replace(COMMANDS["probe"], timed=True))
+    run(["probe"])
+    assert seen[0] > default == seen[1] == gc.get_threshold()
+    assert [name for name, listed in COMMANDS.items() if listed.timed and name != "probe"] == [
+        *("record", "fill", "validate", "first-run", "doctor")
+    ]
 
 
 def test_a_finding_is_status_1(monkeypatch):

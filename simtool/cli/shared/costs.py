@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from simtool.trace.trace import Trace
 
 
+def open_priced(path: Path, profile: Path | None) -> Trace:
+    """Open a sound trace to replay; one that would need costs of its own and cannot give them is refused unread."""
+    from simtool.calibrate.fit import refuse_replays
+    from simtool.trace.checks.sound import open_sound
+    from simtool.trace.trace import open_trace
+
+    if profile is None:
+        refuse_replays([open_trace(path)])
+    return open_sound(path)
+
+
 def costs_for(
     source: Trace, path: Path | None, changes: Sequence[str], refits: int = 0, *, allow_other_model: bool = False
 ) -> Profile:
@@ -30,13 +41,14 @@ def costs_for(
     from simtool.profile.proxies import with_proxies
     from simtool.profile.storage import load_profile
     from simtool.profile.whatif import with_changes
-    from simtool.replay.as_recorded import own_costs
 
     if path is not None:
         profile = _of_same_models(load_profile(path), path, source, allow_other=allow_other_model)
     elif allow_other_model:
         raise UsageError("--allow-other-model has no effect without --profile; leave it out")
     else:
+        from simtool.replay.as_recorded import own_costs  # the regression, which a given profile does without
+
         profile = own_costs(source, command=command_name(), refits=refits)
         console.after(f"costs: calibrated from {source.path.name} itself; --profile takes others")
         if warning := foreign_load([source]).warning:

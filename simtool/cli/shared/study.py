@@ -13,7 +13,7 @@ import typer
 
 from simtool.cli.numbers import whole_number
 from simtool.cli.shared import console
-from simtool.cli.shared.costs import costs_for
+from simtool.cli.shared.costs import costs_for, open_priced
 from simtool.cli.shared.policies import placements as policies_named
 from simtool.errors import UsageError
 from simtool.files.reading import quoted
@@ -106,16 +106,27 @@ def open_trace(
     refits: int = 0,
     allow_other_model: bool = False,
 ) -> tuple[Trace, Profile]:
-    """Open a trace and its costs, and warn where the controller has no predictor or a change has no say.
+    """Open a trace and its costs; see `costs_of`."""
+    trace = open_priced(path, profile)
+    return trace, costs_of(trace, profile, changes, predictor, refits=refits, allow_other_model=allow_other_model)
 
-    refits: how many draws of the costs are needed, where they are calibrated from the trace.
+
+def costs_of(
+    trace: Trace,
+    profile: Path | None,
+    changes: Sequence[str] = (),
+    predictor: PredictorChoice | None = None,
+    *,
+    refits: int = 0,
+    allow_other_model: bool = False,
+) -> Profile:
+    """Return a trace's costs, and warn where the controller has no predictor or a change has no say.
+
+    refits: how many draws of the costs are needed, where they are calibrated from the trace; see `refits_for`.
     """
-    from simtool.calibrate.fit import REFITS
     from simtool.study.runner import controller_of
-    from simtool.trace.checks.sound import open_sound
 
-    trace = open_sound(path)
-    costs = costs_for(trace, profile, changes, max(REFITS, refits), allow_other_model=allow_other_model)
+    costs = costs_for(trace, profile, changes, max(refits, 0), allow_other_model=allow_other_model)
     if predictor != "none" and controller_of(trace, costs, predictor).predictor is None:
         whose = f"the {predictor} has no predictor" if predictor else "no predictor"
         console.after(f"warning: {whose}, so every verify counts 1 ms and pruning gains nothing")
@@ -123,7 +134,14 @@ def open_trace(
         console.after(
             "warning: loop_gap lies between steps, which no figure here counts; replay's whole-run tok/s does"
         )
-    return trace, costs
+    return costs
+
+
+def refits_for(seeds: int, *, noise_only: bool = False) -> int:
+    """Return how many refits of a trace's own costs a study prices so many seeds at: no more are fitted."""
+    from simtool.calibrate.bootstrap import REFITS
+
+    return 0 if noise_only else max(min(seeds, REFITS), 0)
 
 
 def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:

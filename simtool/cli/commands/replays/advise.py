@@ -165,21 +165,18 @@ def _open(
     live = [trace for trace in opened if trace.manifest.origin == "live"]
     if profile is None and len(live) > 1:
         return opened, best, _pooled(live, seeds)
-    source, costs = study.open_trace(
-        best.path, profile, (), predictor, refits=seeds, allow_other_model=allow_other_model
-    )
-    return opened, source, costs
+    costs = study.costs_of(best, profile, (), predictor, refits=seeds, allow_other_model=allow_other_model)
+    return opened, best, costs
 
 
 def _pooled(live: Sequence[Trace], seeds: int) -> Profile:
     """Costs fitted on all live traces; the predictor that they were recorded with, where one of them had one."""
-    from simtool.calibrate.fit import REFITS, calibrate
+    from simtool.calibrate.fit import calibrate
     from simtool.profile.proxies import with_proxies
     from simtool.replay.scenario import recorded_controller
 
     today = date.today().isoformat()
-    refits = max(REFITS, seeds)
-    costs = calibrate(live, name="the traces given", command=command_name(), created=today, refits=refits)
+    costs = calibrate(live, name="the traces given", command=command_name(), created=today, refits=seeds)
     recorded = [known for trace in live if (known := recorded_controller(trace.manifest).predictor)]
     return with_proxies(replace(costs, predictor=recorded[0] if recorded else costs.predictor))
 

@@ -59,12 +59,15 @@ def calibrate(
         raise UsageError("--allow-other-model has no effect on one trace; leave it out")
     check_distinct(traces)
     from simtool.analysis.judged_confidence import judge_confidence
-    from simtool.calibrate.fit import REFITS
+    from simtool.calibrate.bootstrap import REFITS
     from simtool.calibrate.fit import calibrate as fit
+    from simtool.calibrate.fit import refuse_replays
     from simtool.profile.storage import save_profile
     from simtool.trace.checks.sound import open_sound
+    from simtool.trace.trace import open_trace
 
     command = " ".join(["simtool calibrate", *(trace.name for trace in traces), *["--confidence"] * confidence])
+    refuse_replays([open_trace(trace) for trace in traces])
     opened = [open_sound(trace) for trace in traces]
     today = date.today().isoformat()
     name = path.name.split(".")[0]

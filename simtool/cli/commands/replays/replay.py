@@ -20,7 +20,7 @@ from simtool.cli.options import (
     check_controller,
 )
 from simtool.cli.shared import console
-from simtool.cli.shared.costs import costs_for, modeled_on
+from simtool.cli.shared.costs import costs_for, modeled_on, open_priced
 from simtool.cli.shared.policies import ALL
 from simtool.cli.shared.policies import placements as resolved
 from simtool.cli.shared.replay_report import ReplayReport
@@ -91,15 +91,14 @@ def replay(
     outputs = Outputs(out, trace.name, chosen, force) if out else None
     if outputs:
         outputs.check(placements)
-    from simtool.calibrate.fit import REFITS
+    from simtool.calibrate.bootstrap import REFITS
     from simtool.profile.whatif import check_effect, with_changes
     from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Scenario
-    from simtool.trace.checks.sound import open_sound
 
-    source = open_sound(trace)
+    source = open_priced(trace, profile)
     draws = noise == "residual" and seeds > 1 and not noise_only
-    refits = REFITS if draws else 0
+    refits = min(chosen[-1] + 1, REFITS) if draws else 0
     unchanged = costs_for(source, profile, [], refits, allow_other_model=allow_other_model)
     costs = with_changes(unchanged, change or [])
     check_effect(costs, change or [], placements)

@@ -44,7 +44,8 @@ def break_even(
     (lagged,) = study.placements([policy])
     if not lagged.lag_steps:
         raise UsageError(f"--policy {policy} has no lag; break-even compares a lag placement with this-step")
-    source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
+    refits = study.refits_for(seeds, noise_only=noise_only)
+    source, costs = study.open_trace(trace, profile, (), predictor, refits=refits, allow_other_model=allow_other_model)
     study.check_priced(costs, lagged, ["decide"])
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     from simtool.study.settings import settings_of

@@ -69,7 +69,8 @@ def search(
     if save is not None:
         check_output(save, force=force)
     lags = _lags(lag)
-    source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
+    refits = study.refits_for(seeds, noise_only=noise_only)
+    source, costs = study.open_trace(trace, profile, (), predictor, refits=refits, allow_other_model=allow_other_model)
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     from simtool.study.settings import settings_of
 

@@ -82,7 +82,14 @@ def sweep(
     check_baseline(baseline, names)
     check_controller(arms, {"--predictor": predictor})
     opened = [
-        study.open_trace(trace, profile, change or (), predictor, allow_other_model=allow_other_model)
+        study.open_trace(
+            trace,
+            profile,
+            change or (),
+            predictor,
+            refits=study.refits_for(seeds, noise_only=noise_only),
+            allow_other_model=allow_other_model,
+        )
         for trace in traces
     ]
     for _, costs in opened:

@@ -68,7 +68,9 @@ def what_if(
 
     grids = []
     for trace, path in zip(traces, profiles, strict=True):
-        source, costs = study.open_trace(trace, path, (), predictor, allow_other_model=allow_other_model)
+        source, costs = study.open_trace(
+            trace, path, (), predictor, refits=study.refits_for(seeds), allow_other_model=allow_other_model
+        )
         priced = _priced(costs, placements, asked=bool(policy))
         stops = study.numbers(concurrency, 0) if concurrency else _stops(source.manifest.concurrency)
         from simtool.report.whatif.grid import WhatIfGrid
