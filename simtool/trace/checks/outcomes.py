@@ -47,17 +47,24 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
     tokens = _requests(trace).select("prompt_tokens", "output_tokens")
     for outcomes in trace.stretches("outcomes"):
         request = places.numbers.of(outcomes["request_id"])
-        tally.alike((*_KEY, "source"), outcomes)
+        place = places.of(request, outcomes["anchor_position"].cast(pl.Int64).to_numpy())
+        doubtful = outcomes.clear() if _one_after_another(place) else outcomes
+        tally.alike((*_KEY, "source"), doubtful)
         tally.add(rules, outcomes)
         tally.probabilities("confidence", sl, outcomes)
         tally.probabilities("draft_prob", sl, outcomes)
         if trace.manifest.complete and trace.manifest.origin != "imported":
-            tally.add(_LINKS, beside(outcomes.select(*_KEY, "source"), tokens, request))
-        known.add(outcomes, request)
+            tally.add(_LINKS, beside(doubtful.select(*_KEY, "source"), tokens, request[: len(doubtful)]))
+        known.add(outcomes, place)
     yield from tally.findings()
     if trace.manifest.settled:
         yield from _agreement(trace, known)
     yield from known.gaps()
+
+
+def _one_after_another(place: Ints) -> bool:
+    """Whether every outcome is of an anchor that there is, and of a later one than that before it."""
+    return bool((place >= 0).all() and (place[1:] > place[:-1]).all())
 
 
 def _requests(trace: Trace) -> pl.DataFrame:
@@ -80,10 +87,9 @@ class _KnownRuns:
         self._runs = {source: np.full(len(places), -1, np.int8) for source in _SOURCES}
         self._apart: list[pl.DataFrame] = []
 
-    def add(self, outcomes: pl.DataFrame, request: Ints) -> None:
-        """Take what is known in a stretch of outcomes. request: the number of each one's."""
+    def add(self, outcomes: pl.DataFrame, place: Ints) -> None:
+        """Take what is known in a stretch of outcomes. place: of each one's anchor."""
         told = outcomes.select(*_KEY, "match_run", "source")
-        place = self._places.of(request, outcomes["anchor_position"].cast(pl.Int64).to_numpy())
         known, run = told["match_run"].is_not_null().to_numpy(), told["match_run"].fill_null(-1).to_numpy()
         fits = known & (place >= 0) & (run >= 0) & (run <= self._most)
         for source, runs in self._runs.items():
