@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from simtool.study.runner import Setting
     from simtool.trace.trace import Trace
 
+TraceOfEachSl = Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces to replay, one for each SL.")]
 TraceArgument = Annotated[Path, typer.Argument(help="The trace whose requests and outcomes are replayed.")]
 ProfileOption = Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")]
+Concurrency = Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")]
 Concurrencies = Annotated[
     str | None, typer.Option("--concurrency", help="Requests at once, one or several: 1,4,16; default: the trace's.")
 ]
@@ -142,6 +144,11 @@ def refits_for(seeds: int, *, noise_only: bool = False) -> int:
     from simtool.calibrate.bootstrap import REFITS
 
     return 0 if noise_only else max(min(seeds, REFITS), 0)
+
+
+def draws_of(costs: Profile, seeds: int) -> int:
+    """Return how many draws of noise to replay: none where the costs have no noise, for all would be one."""
+    return seeds if any(cost.pre.residuals_ns for cost in costs.decode.host.values()) else 0
 
 
 def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:

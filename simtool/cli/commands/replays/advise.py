@@ -41,7 +41,7 @@ def advise(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
-    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    concurrency: study.Concurrency = None,
     waves: study.Waves = None,
     seeds: Annotated[int, typer.Option(help="Replays of each placement, with noise and refitted costs: 3 to 200, for "
                                             "the intervals.")] = 8,
@@ -85,7 +85,7 @@ def advise(
     try:
         for placement in candidates:
             study.check_priced(costs, placement)
-        draws = _draws(costs, seeds)
+        draws = study.draws_of(costs, seeds)
         (setting,) = settings_of(
             source, costs, [wanted], waves, seeds=draws, noise_only=noise_only, predictor=predictor
         )
@@ -135,11 +135,6 @@ def _expected(setting: Setting, candidates: Sequence[Placement], jobs: int | Non
     from simtool.study.settings import expect
 
     return expect([(setting, len(candidates) + 1)], study.processes(jobs))
-
-
-def _draws(costs: Profile, seeds: int) -> int:
-    """How many draws of noise to replay: none where the costs have no noise, for all would be one."""
-    return seeds if any(cost.pre.residuals_ns for cost in costs.decode.host.values()) else 0
 
 
 def _open(

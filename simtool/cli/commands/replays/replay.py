@@ -19,13 +19,12 @@ from simtool.cli.options import (
     VerboseFlag,
     check_controller,
 )
-from simtool.cli.shared import console
+from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import costs_for, modeled_on, open_priced
 from simtool.cli.shared.policies import ALL
 from simtool.cli.shared.policies import placements as resolved
 from simtool.cli.shared.replay_report import ReplayReport
 from simtool.cli.shared.replaying import Outputs, Replays
-from simtool.cli.shared.study import NoiseOnly
 from simtool.cli.shared.summary import arrived_over_time
 from simtool.errors import UsageError
 from simtool.step.placement import NAMED, Placement, with_lag
@@ -41,19 +40,18 @@ if TYPE_CHECKING:
 
 
 def replay(
-    trace: Annotated[Path, typer.Argument(help="The trace whose requests and outcomes are replayed.")],
+    trace: study.TraceArgument,
     policy: Annotated[list[str], typer.Option(help="A placement's name, a .toml file, or all (the four arms of the "
                                                    "pull request); may be repeated.")],
-    profile: Annotated[Path | None, typer.Option(help="Costs; default: calibrated from the trace itself.")] = None,
+    profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if: decide=0, "
                       "fill_varlen=x0.5, build_varlen=+200us, device.target=4ms, unsync=fill_varlen. May be "
                       "repeated.")] = None,
-    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    concurrency: study.Concurrency = None,
     lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for those of the placements that "
                          "have a lag.")] = None,
-    predictor: Annotated[Literal["trace", "profile", "none"] | None, typer.Option(help="Whose validate-time predictor "
-                         "the controller uses; default: the profile's, or the trace's when it has none.")] = None,
+    predictor: study.Predictor = None,
     draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default: the trace's "
                                                         "(0 as in xLLM, unless recorded otherwise).")] = None,
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
@@ -68,7 +66,7 @@ def replay(
                          "lacks; resample: substitute a near one, and say how many.")] = "strict",
     noise: Annotated[Literal["none", "residual"], typer.Option(help="residual: resampled fit residuals, alike under "
                          "every placement; several --seeds draw the costs too, as in the studies.")] = "none",
-    noise_only: NoiseOnly = False,
+    noise_only: study.NoiseOnly = False,
     seed: Annotated[int | None, typer.Option(help="Seed of noise, Poisson arrivals and bootstrapped outcomes; default "
                                                   "0.")] = None,
     seeds: Annotated[int, typer.Option(help="Replays of each placement, under so many seeds from --seed on: gives "

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces to replay, one for each SL.")],
+    traces: study.TraceOfEachSl,
     policy: Annotated[list[str] | None, typer.Option(help="A placement's name or a .toml file; may be repeated; "
                                                           "default: the four arms of the pull request.")] = None,
     profile: study.ProfileOption = None,

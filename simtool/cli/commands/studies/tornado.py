@@ -42,7 +42,7 @@ def tornado(
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     change: study.Changes = None,
-    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    concurrency: study.Concurrency = None,
     waves: study.Waves = None,
     figure: study.FigureOption = None,
     jobs: study.Jobs = None,

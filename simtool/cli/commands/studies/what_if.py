@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from simtool.analysis.comparison.headline import BASELINE
 from simtool.cli.options import (
     ForceFlag,
     JsonFlag,
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
     from simtool.replay.controller_options import PredictorChoice
     from simtool.report.whatif.grid import WhatIfGrid
 
-_BASELINE = "static"
 _OPENS_WITH = "lag-overlap"
 
 
 def what_if(
-    traces: Annotated[list[Path], typer.Argument(metavar="TRACE...", help="Traces to replay, one for each SL.")],
+    traces: study.TraceOfEachSl,
     policy: Annotated[list[str] | None, typer.Option(help="Placements to choose from, by name or .toml file, beside "
                                                           "static; may be repeated; the page opens with the first; "
                                                           "default: the built-in ones.")] = None,
@@ -60,8 +60,8 @@ def what_if(
     target = out if out is not None else Path("reports") / f"{traces[0].resolve().name}-what-if.html"
     check_output(target, force=force)
     named = study.placements(policy or (*BUILT_IN, *XLLM_ARMS))
-    (static,) = study.placements([_BASELINE])
-    placements = [static, *(placement for placement in named if placement.name != _BASELINE)]
+    (static,) = study.placements([BASELINE])
+    placements = [static, *(placement for placement in named if placement.name != BASELINE)]
     check_controller(placements, {"--predictor": predictor})
     _check_one_step(placements)
     from simtool.report.whatif.page import what_if_page
@@ -76,7 +76,7 @@ def what_if(
         from simtool.report.whatif.grid import WhatIfGrid
         from simtool.study.settings import settings_of
 
-        draws = seeds if any(cost.pre.residuals_ns for cost in costs.decode.host.values()) else 0
+        draws = study.draws_of(costs, seeds)
         settings = settings_of(source, costs, sorted(stops), waves, seeds=draws, predictor=predictor)
         grids.append(WhatIfGrid(settings, priced, _sweep(trace, path, draws, waves, predictor)))
     _check_one_an_sl(grids)
@@ -120,7 +120,7 @@ def _priced(costs: Profile, placements: Sequence[Placement], *, asked: bool) -> 
             study.check_priced(costs, placement)
             found.append(placement)
         except UsageError:
-            if asked or placement.name in (_BASELINE, _OPENS_WITH):
+            if asked or placement.name in (BASELINE, _OPENS_WITH):
                 raise
             lacking.append(placement.name)
     if lacking:

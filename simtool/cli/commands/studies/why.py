@@ -27,7 +27,7 @@ def why(
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     change: study.Changes = None,
-    concurrency: Annotated[int | None, typer.Option(help="Requests at once; default: the trace's.")] = None,
+    concurrency: study.Concurrency = None,
     seeds: study.Seeds = 8,
     noise_only: study.NoiseOnly = False,
     waves: study.Waves = None,
