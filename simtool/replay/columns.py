@@ -19,6 +19,7 @@ from simtool.trace.frames import conform
 from simtool.trace.schema import TABLES
 
 _Wholes = NDArray[np.int64]
+_AnyWholes = NDArray[np.int64] | NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,9 @@ class StepColumns:
     program: _Wholes
     start_ns: _Wholes
     end_ns: _Wholes
-    batch: _Wholes
-    validate_rows: _Wholes
-    graph_bucket: _Wholes
+    batch: _AnyWholes
+    validate_rows: _AnyWholes
+    graph_bucket: _AnyWholes
 
 
 @dataclass(frozen=True)
@@ -48,13 +49,13 @@ class RowColumns:
     """Sequences in decode steps: [rows] each. step: of the whole replay. request: index. place: of the outcome."""
 
     step: _Wholes
-    request: _Wholes
-    slot: _Wholes
-    place: _Wholes
-    prefix_len: _Wholes
-    accepted: _Wholes
-    emitted: _Wholes
-    fresh: _Wholes
+    request: _AnyWholes
+    slot: _AnyWholes
+    place: _AnyWholes
+    prefix_len: _AnyWholes
+    accepted: _AnyWholes
+    emitted: _AnyWholes
+    fresh: _AnyWholes | NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Stretch:
     rows: RowColumns
 
 
-def cut(stretch: Stretch, programs: Sequence[StepProgram], steps: int = 4096) -> Iterator[Stretch]:
+def cut(stretch: Stretch, programs: Sequence[StepProgram], steps: int = 16384) -> Iterator[Stretch]:
     """Cut a stretch into some of so many steps. programs: what its steps ran."""
     of_step = stretch.steps.program
     events, waits, flows = (
@@ -129,7 +130,7 @@ class Framer:
         return pl.DataFrame(
             {
                 "step": _int32(np.arange(stretch.first_step, stretch.first_step + count)),
-                "kind": kinds.gather(steps.program),
+                "kind": kinds[_places(steps.program)],
                 "start_ns": steps.start_ns,
                 "end_ns": steps.end_ns,
                 "batch": _int32(steps.batch),
@@ -141,56 +142,76 @@ class Framer:
         )
 
     def _rows(self, rows: RowColumns) -> pl.DataFrame:
-        order = np.lexsort((rows.slot, rows.step))
+        order = _by_slot(rows)
         request, place = rows.request[order], rows.place[order]
         anchor = _int32(place - self._outcomes.base[request])
-        block = self._outcomes.block[place]
         return pl.DataFrame(
             {
                 "step": _int32(rows.step[order]),
-                "request_id": self._names.gather(request),
+                "request_id": self._names[_places(request)],
                 "slot": _int32(rows.slot[order]),
                 "anchor_position": anchor,
                 "kv_len": anchor,
-                **self._outcomes.blocks.columns(block),
+                **self._outcomes.blocks.columns(self._outcomes.block[place]),
                 "prefix_len": _int32(rows.prefix_len[order]),
                 "accepted": _int32(rows.accepted[order]),
                 "emitted": _int32(rows.emitted[order]),
-                "fresh": rows.fresh[order].astype(np.bool_),
+                "fresh": rows.fresh[order].astype(np.bool_, copy=False),
             }
         )
 
     def _events(self, stretch: Stretch) -> pl.DataFrame:
         programs, of_step = self._programs, stretch.steps.program
-        counts = np.array([len(program.events) for program in programs])
         slots = [slot for program in programs for slot in program.events]
-        first_slot = np.cumsum(counts) - counts
+        counts = np.array([len(program.events) for program in programs])
         flows = np.array([len(program.ops) for program in programs])[of_step]
         per_step = counts[of_step]
-        first_event = np.cumsum(per_step) - per_step
-        step = np.repeat(np.arange(len(of_step)), per_step)
-        slot = np.arange(int(per_step.sum())) + (first_slot[of_step] - first_event)[step]
-        first_flow = stretch.first_flow + np.cumsum(flows) - flows + 1
-        waits = np.array([each.waits for each in slots], np.bool_)[slot]
-        wait_start_ns, wait_end_ns = np.zeros((2, len(slot)), np.int64)
-        wait_start_ns[waits], wait_end_ns[waits] = stretch.events.wait_start_ns, stretch.events.wait_end_ns
+        events = int(per_step.sum())
+        # where the slots of a step's program begin, less where its events begin
+        ahead = (np.cumsum(counts) - counts)[of_step] - (np.cumsum(per_step) - per_step)
+        slot = np.repeat(ahead, per_step)
+        slot += np.arange(events)
+        flow = np.repeat(stretch.first_flow + np.cumsum(flows) - flows + 1, per_step)
+        flow += np.array([each.flow for each in slots]).take(slot)
+        waits = _places(np.flatnonzero(np.array([each.waits for each in slots], np.bool_).take(slot)))
+        picked = _places(slot)
+        step = _int32(np.arange(stretch.first_step, stretch.first_step + len(of_step)))
         return pl.DataFrame(
             {
-                "step": _int32(stretch.first_step + step),
-                "op": pl.Series([each.name for each in slots], dtype=pl.String).gather(slot),
-                "lane": pl.Series([each.lane.value for each in slots], dtype=pl.String).gather(slot),
+                "step": np.repeat(step, per_step),
+                "op": pl.Series([each.name for each in slots], dtype=pl.String)[picked],
+                "lane": pl.Series([each.lane.value for each in slots], dtype=pl.String)[picked],
                 "start_ns": stretch.events.start_ns,
                 "end_ns": stretch.events.end_ns,
-                "wait_start_ns": _nullable(wait_start_ns, waits),
-                "wait_end_ns": _nullable(wait_end_ns, waits),
-                "flow": first_flow[step] + np.array([each.flow for each in slots])[slot],
-                "bytes": np.zeros(len(slot), np.int64),
+                "wait_start_ns": _there_only(waits, stretch.events.wait_start_ns, events),
+                "wait_end_ns": _there_only(waits, stretch.events.wait_end_ns, events),
+                "flow": flow,
+                "bytes": np.zeros(events, np.int64),
             }
         )
 
 
-def _int32(values: _Wholes) -> NDArray[np.int32]:
-    return values.astype(np.int32)
+def _by_slot(rows: RowColumns) -> _Wholes:
+    """The order of rows by step and then slot: each has a cell of its own, so that nothing is compared."""
+    if not len(rows.step):
+        return np.empty(0, np.int64)
+    first, slots = rows.step[0], int(rows.slot.max()) + 1
+    cells = np.full((int(rows.step[-1] - first) + 1) * slots, -1)
+    cells[(rows.step - first) * slots + rows.slot] = np.arange(len(rows.step))
+    return cells[cells >= 0]
+
+
+def _places(numbers: _AnyWholes) -> pl.Series:
+    return pl.Series(numbers.astype(np.uint32))
+
+
+def _there_only(at: pl.Series, values: _Wholes, count: int) -> pl.Series:
+    """So many values, of which these are at these places and the others null."""
+    return pl.Series([None], dtype=pl.Int64).new_from_index(0, count).scatter(at, pl.Series(values))
+
+
+def _int32(values: _AnyWholes) -> NDArray[np.int32]:
+    return values.astype(np.int32, copy=False)
 
 
 def _nullable(values: NDArray[np.int32] | _Wholes, there: NDArray[np.bool_]) -> pl.Series:

@@ -198,15 +198,13 @@ def _compiled(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) 
 
 
 def _with_times(run: _Run) -> pl.DataFrame:
-    requests = run.queue.requests
-    place = {request.request_id: i for i, request in enumerate(requests)}
-    order = [place[request_id] for request_id in run.queue.table["request_id"]]
+    place = run.queue.place
     return run.queue.table.with_columns(
-        arrival_ns=pl.Series([requests[i].arrival_ns for i in order], dtype=pl.Int64),
-        admitted_ns=run.admitted_ns[order],
-        first_token_ns=run.first_token_ns[order],
-        finished_ns=run.finished_ns[order],
-        slot=run.slot[order].astype(np.int32),
+        arrival_ns=run.queue.arrival_ns[place],
+        admitted_ns=run.admitted_ns[place],
+        first_token_ns=run.first_token_ns[place],
+        finished_ns=run.finished_ns[place],
+        slot=run.slot[place].astype(np.int32),
     )
 
 

@@ -28,9 +28,9 @@ def calibrated(confidence: NDArray[np.floating[Any]], temperatures: Sequence[flo
     A temperature above 1 draws a confidence towards a half, and order within a position stays. Raises UsageError for
     temperatures of another block length.
     """
-    known = np.clip(confidence.astype(np.float64), 0.0, 1.0)
     if not len(temperatures):
         return confidence.astype(np.float64)
+    known = np.clip(confidence.astype(np.float64), 0.0, 1.0)
     if known.shape[1] != len(temperatures):
         raise UsageError(
             f"{len(temperatures)} temperatures, and a block has {known.shape[1]} drafts; calibrate --confidence on a "

@@ -39,17 +39,17 @@ def conform(table: Table, frame: pl.DataFrame, source: str, names: Sequence[str]
     _refuse_unknown(columns, frame.columns, source)
     if names is not None:
         columns = {name: columns[name] for name in names}
+    found = {series.name: series for series in frame.get_columns()}
     for name, column in columns.items():
-        if name not in frame.columns:
+        if name not in found:
             if not column.nullable:
                 raise TraceError(f"{source}: no column {name!r} ({column.meaning}); it is required")
             continue
-        if frame.schema[name] != column.dtype:
-            raise TraceError(f"{source}: column {name!r} is {frame.schema[name]}; expected {column.dtype}")
-        if not column.nullable and (nulls := frame[name].null_count()):
+        if found[name].dtype != column.dtype:
+            raise TraceError(f"{source}: column {name!r} is {found[name].dtype}; expected {column.dtype}")
+        if not column.nullable and (nulls := found[name].null_count()):
             raise TraceError(f"{source}: column {name!r} has {nulls} nulls; it must have none")
-    there = set(frame.columns)
-    return pl.DataFrame([frame[name] if name in there else _nulls(columns[name], len(frame)) for name in columns])
+    return pl.DataFrame([found[name] if name in found else _nulls(columns[name], len(frame)) for name in columns])
 
 
 def sort_columns(table: Table) -> list[str]:
@@ -74,7 +74,7 @@ def _by_name(table: Table) -> dict[str, Column]:
 
 
 def _nulls(column: Column, rows: int) -> pl.Series:
-    return pl.Series(column.name, dtype=column.dtype).extend_constant(None, rows)
+    return pl.Series(column.name, [None], dtype=column.dtype).new_from_index(0, rows)
 
 
 def _refuse_unknown(known: Mapping[str, Column], names: Iterable[str], source: str) -> None:

@@ -12,6 +12,8 @@ from simtool.step.controller import MIN_MS, SLACK, ControllerSettings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+#: As it is stored, or at temperatures; kernels are compiled for each.
+Confidence = NDArray[np.float32] | NDArray[np.float64]
 
 #: Where a draft's level begins in its number, below which its sequence stands.
 _LEVEL = 32
@@ -74,11 +76,11 @@ def make_bench(sequences: int, drafts: int) -> Bench:
 
 
 @part
-def fill_paths(bench: Bench, place: int, confidence: Floats, block: int) -> None:
+def fill_paths(bench: Bench, place: int, confidence: Confidence, block: int) -> None:
     """Fill a sequence's paths from the confidence of a block, [blocks, N]; as `step.controller.survival`."""
     path = 1.0
     for draft in range(confidence.shape[1]):
-        sure = confidence[block, draft]
+        sure = np.float64(confidence[block, draft])
         path *= 0.0 if sure < 0.0 else (1.0 if sure > 1.0 else sure)
         bench.paths[place, draft] = path if path == path else 0.0  # noqa: PLR0124  # a number that is none
 

@@ -31,10 +31,11 @@ class Prices(NamedTuple):
     residual: Ints
 
 
-def make_prices(lists: Sequence[PriceList]) -> Prices:
-    """Return the prices of several kinds of step, numbered through."""
+def make_prices(lists: Sequence[PriceList], *, noisy: bool) -> Prices:
+    """Return the prices of several kinds of step, numbered through; noisy: with their residuals."""
     lines = [line for prices in lists for line in prices.lines]
-    counts = np.concatenate([np.zeros(0, np.int64), *(prices.residual_count for prices in lists)])
+    counts = np.concatenate([np.zeros(0, np.int64), *(prices.residual_count for prices in lists)]) * noisy
+    residuals = [prices.residuals for prices in lists] if noisy else []
     return Prices(
         intercept=np.concatenate([np.zeros(0), *(prices.intercept for prices in lists)]),
         idle_slope=np.concatenate([np.zeros(0), *(prices.idle_slope for prices in lists)]),
@@ -42,7 +43,7 @@ def make_prices(lists: Sequence[PriceList]) -> Prices:
         size=np.array([size for line in lines for size, _ in line], np.int64),
         slope=np.array([slope for line in lines for _, slope in line], np.float64),
         residual_at=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        residual=np.concatenate([np.zeros(0, np.int64), *(prices.residuals for prices in lists)]),
+        residual=np.concatenate([np.zeros(0, np.int64), *residuals]),
     )
 
 

@@ -67,8 +67,8 @@ class Program(NamedTuple):
     executors: int
 
 
-def make_program(lists: Mapping[int, PriceList], executors: Sequence[str]) -> Program:
-    """Return the program of some kinds of step; executors: the names of all."""
+def make_program(lists: Mapping[int, PriceList], executors: Sequence[str], *, noisy: bool) -> Program:
+    """Return the program of some kinds of step; executors: the names of all. noisy: it can be run with noise."""
     kinds = sorted(lists)
     sizes = [len(lists[kind].program.prices) for kind in kinds]
     base = dict(zip(kinds, (np.cumsum(sizes) - sizes).tolist(), strict=True))
@@ -82,7 +82,7 @@ def make_program(lists: Mapping[int, PriceList], executors: Sequence[str]) -> Pr
         gap=_wholes(base.get(kind, 0) + GAP for kind in range(KINDS)),
         ops=_ops(ops, tells),
         works=_works([(first, work) for first, op in ops for work in _works_of(op)], executors),
-        prices=make_prices([lists[kind] for kind in kinds]),
+        prices=make_prices([lists[kind] for kind in kinds], noisy=noisy),
         executors=len(executors),
     )
 

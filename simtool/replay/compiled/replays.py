@@ -50,7 +50,9 @@ class PriceLists:
     """Prices at hand: what replays of any source at the same costs share."""
 
     _known: dict[tuple[int, tuple[Op, ...], int], tuple[Profile, PriceList]] = field(default_factory=dict)
-    _programs: dict[tuple[tuple[int, int], ...], tuple[Mapping[int, PriceList], Program]] = field(default_factory=dict)
+    _programs: dict[tuple[bool, tuple[tuple[int, int], ...]], tuple[Mapping[int, PriceList], Program]] = field(
+        default_factory=dict
+    )
 
     def get(self, profile: Profile, placement: Placement, kind: int) -> PriceList:
         """Return the prices of a kind of step, as `price_list`."""
@@ -64,13 +66,14 @@ class PriceLists:
             )  # with the profile, whose identity it needs
         return self._known[key][1]
 
-    def program(self, prices: Mapping[int, PriceList], executors: Sequence[str]) -> Program:
+    def program(self, prices: Mapping[int, PriceList], executors: Sequence[str], *, noisy: bool) -> Program:
         """Return the program of kinds of step at prices that `get` gave, as `make_program`."""
-        key = tuple((kind, id(each)) for kind, each in prices.items())
+        key = noisy, tuple((kind, id(each)) for kind, each in prices.items())
         if key not in self._programs:
             while len(self._programs) >= _KEPT:
                 del self._programs[next(iter(self._programs))]
-            self._programs[key] = prices, make_program(prices, executors)  # with the prices, whose identity it needs
+            # with the prices, whose identity it needs
+            self._programs[key] = prices, make_program(prices, executors, noisy=noisy)
         return self._programs[key][1]
 
 
@@ -99,7 +102,7 @@ class CompiledReplays:
         kinds = dict.fromkeys(planned.plan.steps.kind.tolist())
         prices = {kind: self.prices.get(profile, scenario.placement, kind) for kind in kinds}
         _check(planned, served)
-        program = self.prices.program(prices, _executors(profile))
+        program = self.prices.program(prices, _executors(profile), noisy=len(luck) > 0)
         times = _times(planned.plan, program, events=events)
         time_all(program, make_machine(program), planned.plan.steps, luck, times)
         return CompiledRun(queue, planned.plan, prices, times)
@@ -157,7 +160,7 @@ def _plan_open(served: Served, terms: Terms, profile: Profile, placement: Placem
     """Plan the steps of requests that arrive over time, which takes their times too."""
     task = _task(served, terms, profile.graphs)
     state, plan = make_state(task), room_for(served)
-    program = make_program(_priced(profile, placement), _executors(profile))
+    program = make_program(_priced(profile, placement), _executors(profile), noisy=len(luck) > 0)
     times = make_times(len(plan.steps.kind))
     lacking = plan_in_time(task, state, plan, program, make_machine(program), luck, times)
     return _Planned(cut(plan, int(state.place[STEP]), int(state.place[ROW])), lacking)

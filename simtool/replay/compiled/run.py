@@ -78,7 +78,6 @@ class CompiledRun:
         steps, rows, times = self.plan.steps, self.plan.rows, self.times
         program = np.full(max(self.prices) + 1, -1, np.int64)
         program[list(self.prices)] = np.arange(len(self.prices))
-        wholes = (np.asarray(column, np.int64) for column in rows)
         return Stretch(
             first_step=0,
             first_flow=0,
@@ -86,10 +85,10 @@ class CompiledRun:
                 program=program[steps.kind],
                 start_ns=times.start,
                 end_ns=times.end,
-                batch=steps.batch.astype(np.int64),
+                batch=steps.batch,
                 validate_rows=steps.validate_rows,
-                graph_bucket=steps.bucket.astype(np.int64),
+                graph_bucket=steps.bucket,
             ),
             events=EventColumns(times.event_start, times.event_end, times.wait_start, times.wait_end),
-            rows=RowColumns(np.repeat(np.arange(len(steps.kind)), np.diff(steps.first_row)), *wholes),
+            rows=RowColumns(np.repeat(np.arange(len(steps.kind)), np.diff(steps.first_row)), *rows),
         )

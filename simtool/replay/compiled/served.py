@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from simtool.replay.compiled.controller import Confidence
 from simtool.replay.keyed_rng import uniforms
 from simtool.replay.outcomes.outcomes import Outcomes
 from simtool.replay.prices.cost_sampler import BLOCK_TOKENS
@@ -41,7 +42,7 @@ class Anchors(NamedTuple):
     block: NDArray[np.int32]
     match_run: NDArray[np.int16]
     known: NDArray[np.bool_]
-    confidence: Floats
+    confidence: Confidence
     stale_luck: Floats
 
 

@@ -5,8 +5,8 @@ Visited and filled outcomes of one anchor are merged: what the timed run saw, wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from simtool.errors import TraceError
+from simtool.files.stored_rows import StoredRows
 from simtool.step.controller import survival
 from simtool.step.scheduler import Request
 from simtool.step.temperatures import calibrated
@@ -23,25 +24,49 @@ from simtool.trace.trace import Trace
 
 #: Blocks whose survival is reckoned beforehand: tens of megabytes. Of more it is reckoned where it is asked for.
 _MOST_KEPT = 1 << 19
-_READ = ("request_id", "anchor_position", "confidence", "draft_prob", "match_run", "source")
+_READ = ("request_id", "anchor_position", "confidence", "match_run", "source")
+
+
+@dataclass(frozen=True)
+class DraftProbs:
+    """The drafter's own probabilities of a trace's blocks, read when they are first asked for: a plan needs none."""
+
+    trace: Trace
+
+    def of(self, rows: NDArray[np.int32]) -> pl.Series:
+        """Return those of some blocks, as a trace keeps them."""
+        whole = self._whole
+        return whole.gather(rows) if isinstance(whole, pl.Series) else _lists(whole.all().take(rows, axis=0))
+
+    @cached_property
+    def _whole(self) -> StoredRows | pl.Series:
+        """Of all blocks: numbers where each block has one a draft, else lists, null where there is none."""
+        drafts, lists = self.trace.manifest.sl, list[pl.Series]()
+        values = StoredRows(self.trace.height("outcomes"), drafts)
+        for outcomes in self.trace.stretches("outcomes", "draft_prob"):
+            part = outcomes["draft_prob"]
+            if not lists and not part.null_count() and (part.list.len() == drafts).all():
+                values.add(_rows(part, drafts))
+            else:
+                lists.append(part)
+        return pl.concat([_lists(values.all()), *lists]) if lists else values
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Drafted blocks, a row each. confidence: [blocks, N], as stored. draft_prob: likewise; of lists, and null where
-    there is none, where not all blocks have N.
+    """Drafted blocks, a row each. confidence: [blocks, N], as stored. draft_prob: theirs.
 
     temperatures: that decisions read the confidence at, by position; none: as it is.
     """
 
     confidence: NDArray[np.float32]
-    draft_prob: NDArray[np.float32] | pl.Series
+    draft_prob: DraftProbs
     temperatures: tuple[float, ...] = ()
 
     @cached_property
-    def calibrated(self) -> NDArray[np.float64]:
+    def calibrated(self) -> NDArray[np.float32] | NDArray[np.float64]:
         """The confidence that a decision reads, of all blocks: [blocks, N]."""
-        return calibrated(self.confidence, self.temperatures)
+        return calibrated(self.confidence, self.temperatures) if self.temperatures else self.confidence
 
     def read(self, rows: NDArray[np.int32]) -> NDArray[np.float64]:
         """Return the same of some blocks: [rows, N]."""
@@ -54,24 +79,16 @@ class Blocks:
     @cached_property
     def path(self) -> NDArray[np.float64]:
         """The same of all blocks: [blocks, N]."""
-        path = np.empty(self.confidence.shape)
-        for first in range(0, len(path), _MOST_KEPT):
-            some = slice(first, first + _MOST_KEPT)
-            path[some] = survival(calibrated(self.confidence[some], self.temperatures))
-        return path
+        return survival(self.calibrated)
 
     def columns(self, rows: NDArray[np.int32]) -> dict[str, pl.Series]:
         """Return confidence and draft_prob of some blocks, as a trace keeps them."""
-        prob = self.draft_prob
-        return {
-            "confidence": _lists(self.confidence[rows]),
-            "draft_prob": prob.gather(rows) if isinstance(prob, pl.Series) else _lists(prob[rows]),
-        }
+        return {"confidence": _lists(self.confidence.take(rows, axis=0)), "draft_prob": self.draft_prob.of(rows)}
 
 
 @dataclass(frozen=True)
 class Found:
-    """Where blocks were drafted, by request and then anchor: each [found].
+    """Where blocks were drafted, by request and then anchor: each [found]; all of a request, or none.
 
     request: index. block: row of the blocks. match_run: 0..N where known, else it tells nothing.
     """
@@ -82,27 +99,43 @@ class Found:
     match_run: NDArray[np.int16]
     known: NDArray[np.bool_]
 
-    def parts(self) -> Iterator[Found]:
-        """Yield some after another, so that what is made of them may be large."""
-        for first in range(0, len(self.request), _MOST_KEPT):
-            some = slice(first, first + _MOST_KEPT)
-            yield Found(*(getattr(self, name)[some] for name in self.__dataclass_fields__))
+    @property
+    def runs(self) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+        """The requests, where the blocks of each begin, and how many it has; where there are any at all."""
+        begins = np.flatnonzero(np.concatenate(([True], self.request[1:] != self.request[:-1])))
+        return self.request[begins], begins, np.diff(begins, append=len(self.request))
+
+    def where(self, wanted: NDArray[np.bool_]) -> Found:
+        """Return some of them."""
+        return Found(*(getattr(self, each.name)[wanted] for each in fields(self)))
 
 
-def read_blocks(trace: Trace, requests: Sequence[Request]) -> tuple[Blocks, Found]:
-    """Return the trace's blocks and where they were drafted; raises TraceError for a block of another width."""
+#: Takes where the blocks of some requests were drafted; the blocks of those are read by then.
+Take = Callable[[Found, Blocks], None]
+
+
+def read_blocks(trace: Trace, requests: Sequence[Request], take: Take) -> Blocks:
+    """Return the trace's blocks, and hand on where they were drafted, some requests after another.
+
+    Raises TraceError for a block of another width.
+    """
     numbers = RequestNumbers([request.request_id for request in requests])
-    confidence = np.empty((trace.height("outcomes"), trace.manifest.sl), np.float32)
-    probs: list[pl.Series] = []
-    places: list[_Places] = []
-    first = 0
+    drafts, first = trace.manifest.sl, 0
+    blocks = Blocks(np.empty((trace.height("outcomes"), drafts), np.float32), DraftProbs(trace))
     for outcomes in trace.stretches("outcomes", *_READ):
         _check_widths(trace, outcomes)
-        confidence[first : first + len(outcomes)] = _rows(outcomes["confidence"], trace.manifest.sl)
-        probs.append(outcomes["draft_prob"])
-        places.append(_places(outcomes, numbers, first))
+        blocks.confidence[first : first + len(outcomes)] = _rows(outcomes["confidence"], drafts)
+        take(_found(_places(outcomes, numbers, first)), blocks)
         first += len(outcomes)
-    return Blocks(confidence, _as_array(probs, trace.manifest.sl)), _found(_joined(places))
+    return blocks
+
+
+def read_found(trace: Trace, requests: Sequence[Request]) -> tuple[Blocks, Found]:
+    """Return the trace's blocks and where all of them were drafted, by the requests' names and then anchor."""
+    none = np.empty(0, np.int32)
+    parts = [Found(none, none, none, np.empty(0, np.int16), np.empty(0, np.bool_))]
+    blocks = read_blocks(trace, requests, lambda found, _: parts.append(found))
+    return blocks, Found(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Found)))
 
 
 class _Places(NamedTuple):
@@ -120,12 +153,6 @@ class _Places(NamedTuple):
     def at(self, order: NDArray[np.int64]) -> _Places:
         """Return some of them, in this order."""
         return _Places._make(column[order] for column in self)
-
-
-def _joined(parts: Sequence[_Places]) -> _Places:
-    none = np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int32)
-    start = _Places(*none, np.empty(0, np.int16), np.empty(0, np.bool_), np.empty(0, np.bool_))
-    return _Places._make(np.concatenate(columns) for columns in zip(start, *parts, strict=True))
 
 
 def _places(outcomes: pl.DataFrame, numbers: RequestNumbers, first: int) -> _Places:
@@ -163,20 +190,13 @@ def _found(places: _Places) -> Found:
     )
 
 
-def _as_array(parts: Sequence[pl.Series], drafts: int) -> NDArray[np.float32] | pl.Series:
-    """Lists as an array where each is there and has a value a draft."""
-    if any(part.null_count() or (part.list.len() != drafts).any() for part in parts):
-        return pl.concat(parts)
-    return np.concatenate([np.empty((0, drafts), np.float32), *(_rows(part, drafts) for part in parts)])
-
-
 def _rows(lists: pl.Series, drafts: int) -> NDArray[np.float32]:
-    values: NDArray[np.float32] = lists.explode().to_numpy()
-    return values.reshape(len(lists), drafts)
+    values: NDArray[np.float32] = lists.cast(pl.Array(pl.Float32, drafts)).to_numpy()
+    return values
 
 
 def _lists(rows: NDArray[np.float32]) -> pl.Series:
-    return pl.Series(rows).arr.to_list()
+    return pl.Series(rows.reshape(-1)).reshape(rows.shape).cast(pl.List(pl.Float32))
 
 
 def _check_widths(trace: Trace, outcomes: pl.DataFrame) -> None:

@@ -45,8 +45,9 @@ def stand_ins(
     """
     near, there = known.nearest(anchors)
     apart = np.zeros(near.shape)
-    for column in confidence.astype(np.float64).T:  # one draft after the other: the sum's order is part of the result
-        apart += (column[known.block[near]] - column[own][:, None]) ** 2
+    for draft in range(confidence.shape[1]):  # one after the other: the sum's order is part of the result
+        column = confidence[:, draft]
+        apart += (column[known.block[near]].astype(np.float64) - column[own].astype(np.float64)[:, None]) ** 2
     apart[~there | np.isnan(apart)] = np.inf
     alike = np.where(drafted, np.argmin(apart, axis=1), 0)
     chosen = near[np.arange(len(anchors)), alike]

@@ -43,9 +43,13 @@ class PriceList:
         self.intercept = np.array([cost.intercept_ns for cost in costs])
         self.idle_slope = np.array([_idle_slope(cost) for cost in costs])
         self.floor = np.array([-np.inf if price.signed else 0.0 for price in program.prices])
-        self.residuals = np.concatenate([cost.residual_array for cost in costs])
         self.residual_count = np.array([len(cost.residuals_ns) for cost in costs])
         self.residual_start = np.cumsum(self.residual_count) - self.residual_count
+
+    @cached_property
+    def residuals(self) -> NDArray[np.int64]:
+        """Those of all prices, one after another: many, and only noise asks for them."""
+        return np.concatenate([price.cost.residual_array for price in self.program.prices])
 
     def sums(self, sizes: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return slope x size summed over the terms that do not depend on the past: [steps, prices].
