@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from simtool.cli.main import run
 from simtool.errors import TraceError
 from simtool.trace.checks.check import Severity, check_trace
+from simtool.trace.importers.detect import import_path
 from simtool.trace.importers.imported import Imported
+from simtool.trace.importers.step_log import read
 from simtool.trace.importers.step_log.importing import import_step_log
 from simtool.trace.importers.step_log.read import read_step_log
 from simtool.trace.trace import open_trace
@@ -300,6 +302,60 @@ def test_sglangs_own_records_are_a_step_log(tmp_path: Path) -> None:
     assert any("no time stamps" in warning for warning in trace.manifest.warnings)
 
 
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"prefix_len": 1 << 40}, "record is not as SGLang writes it: Expected `int` <= 2147483647"),
+        ({"acc_len": -1}, "record is not as SGLang writes it: Expected `int` >= 0"),
+        ({"confidence": [0.9, 1.5, 0.2]}, "step: Expected `float` <= 1.0"),
+        ({"draft_tokens": [5, 1 << 40, 7]}, "step: Expected `int` <= 2147483647"),
+    ],
+)
+def test_a_record_of_sglang_beyond_reason_costs_that_record(
+    changes: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "s.json").write_text(json.dumps(_sglang(**changes)))
+    log = read_step_log(tmp_path / "s.json")
+    assert [step.step for step in log.steps] == [7]
+    assert [told.split(" - at ")[0] for told in log.ledger.rejected] == [reason]
+
+
+def test_sglangs_numbers_in_another_writing_and_what_is_no_number(tmp_path: Path) -> None:
+    plain = _sglang()
+    (tmp_path / "s.json").write_text(json.dumps(plain))
+    as_real = {key: float(value) for key, value in plain["records"][1]["reqs"][0].items() if isinstance(value, int)}
+    (tmp_path / "r.json").write_text(json.dumps(_sglang(**as_real) | {"gamma": 3.0}))
+    assert read_step_log(tmp_path / "r.json").steps == read_step_log(tmp_path / "s.json").steps
+    (tmp_path / "n.json").write_text(json.dumps(_sglang(confidence=[0.9, float("nan"), 0.7])))
+    log = read_step_log(tmp_path / "n.json")
+    assert [step.confidence for step in log.steps] == [[[0.9, 0.8, 0.7]], [None]]
+
+
+@pytest.mark.parametrize("gamma", [10**9, -1, True, "x", None])
+def test_sglangs_drafts_per_block_have_a_range(gamma: object, tmp_path: Path) -> None:
+    (tmp_path / "s.json").write_text(json.dumps(_sglang() | {"gamma": gamma}))
+    with pytest.raises(TraceError, match="gamma, SGLang's drafts per block"):
+        read_step_log(tmp_path / "s.json")
+
+
+def test_what_a_step_log_unfolds_to_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.jsonl.gz"
+    monkeypatch.setattr(read, "_LONGEST_LINE", 1 << 16)
+    for data, told in (
+        (b" " * (1 << 17), "a line of more than 0 MiB"),
+        (b'"verify_num_draft_tokens"' + b"\n" * (1 << 17), "too long for SGLang's records"),
+    ):
+        path.write_bytes(gzip.compress(data))
+        with pytest.raises(TraceError, match=told):
+            read_step_log(path)
+        with pytest.raises(TraceError):
+            import_path(path)
+    monkeypatch.setattr(read, "MAX_EXPANDED_BYTES", 100)
+    path.write_bytes(gzip.compress(_write(tmp_path / "log.jsonl", LINES).read_bytes()))
+    with pytest.raises(TraceError, match="unfolds to more than"):
+        read_step_log(path)
+
+
 def test_sglangs_broken_records_are_named(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_text(json.dumps(_sglang(verify_len=9)))
     log = read_step_log(tmp_path / "s.json")
@@ -309,4 +365,7 @@ def test_sglangs_broken_records_are_named(tmp_path: Path) -> None:
     whole["records"] = [{"forward_ct": 1}, "two"]
     (tmp_path / "s.json").write_text(json.dumps(whole))
     with pytest.raises(TraceError, match="without their sequences"):
+        read_step_log(tmp_path / "s.json")
+    (tmp_path / "s.json").write_text(json.dumps(whole | {"records": ["one", "two"]}))
+    with pytest.raises(TraceError, match="none of SGLang's records can be read: 2 rejected"):
         read_step_log(tmp_path / "s.json")

@@ -11,7 +11,8 @@ from simtool.trace.importers.ledger import Ledger
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
-_MAX_EXPANDED_BYTES = 2 << 30
+#: Ten million requests; as rows they take some ten times that.
+_MAX_EXPANDED_BYTES = 512 << 20
 _UTF_32 = ((b"\xff\xfe\x00\x00", "UTF-32"), (b"\x00\x00\xfe\xff", "UTF-32"))
 _OTHER_ENCODINGS = (*_UTF_32, (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 
@@ -19,7 +20,7 @@ _OTHER_ENCODINGS = (*_UTF_32, (b"\xff\xfe", "UTF-16"), (b"\xfe\xff", "UTF-16"))
 def read_text(path: Path, ledger: Ledger) -> str:
     """Return the text; a gzip file that breaks off gives what came before, and the loss goes into the ledger.
 
-    Raises TraceError when the file cannot be read, is UTF-16 or UTF-32, or unfolds to more than 2 GiB.
+    Raises TraceError when the file cannot be read, is UTF-16 or UTF-32, or unfolds to more than 512 MiB.
     """
     try:
         data = _unfold(path, ledger, _MAX_EXPANDED_BYTES)
@@ -28,7 +29,7 @@ def read_text(path: Path, ledger: Ledger) -> str:
             f"{path}: cannot be read ({error.strerror or error}); give a request trace, CSV or JSON lines"
         ) from error
     if len(data) > _MAX_EXPANDED_BYTES:
-        raise TraceError(f"{path}: unfolds to more than {_MAX_EXPANDED_BYTES >> 30} GiB; unpack it and give a part")
+        raise TraceError(f"{path}: unfolds to more than {_MAX_EXPANDED_BYTES >> 20} MiB; give a part of it")
     if encoding := other_encoding(data[:64]):
         raise TraceError(f"{path}: is {encoding} text; convert it first: iconv -f {encoding} -t UTF-8 {path.name}")
     return data.decode("utf-8-sig", errors="replace")

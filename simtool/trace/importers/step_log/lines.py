@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -9,7 +10,9 @@ import msgspec
 
 VERSION = 1
 
-_Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+#: Where in a list a value stands: it would make every line's fault a reason of its own.
+_INDEX = re.compile(r"\[\d+\]")
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 _Ns = Annotated[int, msgspec.Meta(ge=-(2**62), lt=2**62)]
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -30,12 +33,12 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", tag="h
     device: str = "cuda"
     device_name: str = "not said"
     models: dict[str, dict[str, str]] = {}
-    block_width: _Count | None = None
-    concurrency: _Count | None = None
+    block_width: Count | None = None
+    concurrency: Count | None = None
     placement: str | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=1_000)] | None = None
-    block_size: _Count | None = None
-    kv_blocks: _Count | None = None
+    block_size: Count | None = None
+    kv_blocks: Count | None = None
     controller: dict[str, object] = {}
     details: dict[str, object] = {}
 
@@ -46,22 +49,22 @@ class LoggedStep(msgspec.Struct, frozen=True, kw_only=True, tag_field="line", ta
     A prefill step gives request and prompt_tokens only. prefilled: requests whose prompt ended in a decode step.
     """
 
-    step: _Count
+    step: Count
     start_ns: _Ns
     end_ns: _Ns
     request: list[_Name]
     kind: str = "decode"
-    anchor: list[_Count] = []
-    prefix_len: list[_Count] = []
-    accepted: list[_Count] = []
-    emitted: list[_Count] = []
-    slot: list[_Count] | None = None
+    anchor: list[Count] = []
+    prefix_len: list[Count] = []
+    accepted: list[Count] = []
+    emitted: list[Count] = []
+    slot: list[Count] | None = None
     fresh: list[bool] | None = None
     confidence: list[list[_Share] | None] | None = None
     draft_prob: list[list[_Share] | None] | None = None
-    draft_tokens: list[list[_Count] | None] | None = None
-    graph_bucket: _Count | None = None
-    prompt_tokens: list[_Count] = []
+    draft_tokens: list[list[Count] | None] | None = None
+    graph_bucket: Count | None = None
+    prompt_tokens: list[Count] = []
     prefilled: list[_Name] = []
     ops: list[OpSpan] = []
 
@@ -77,17 +80,22 @@ class RequestLine(
     first_token_ns: _Ns | None = None
     finished_ns: _Ns | None = None
     finish_reason: str | None = None
-    prompt_tokens: _Count | None = None
-    output_tokens: _Count | None = None
-    max_new_tokens: _Count | None = None
+    prompt_tokens: Count | None = None
+    output_tokens: Count | None = None
+    max_new_tokens: Count | None = None
     kind: str | None = None
-    prompt_ids: list[_Count] | None = None
-    output_ids: list[_Count] | None = None
+    prompt_ids: list[Count] | None = None
+    output_ids: list[Count] | None = None
 
 
 Line = Header | LoggedStep | RequestLine
 _PER_SEQUENCE = ("anchor", "prefix_len", "accepted", "emitted")
 _OPTIONAL = ("slot", "fresh", "confidence", "draft_prob", "draft_tokens")
+
+
+def without_places(error: Exception) -> str:
+    """Say what a value ought to have been, the same for every place in a list."""
+    return _INDEX.sub("[...]", str(error))
 
 
 def fault(step: LoggedStep, sl: int) -> str | None:

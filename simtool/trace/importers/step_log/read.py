@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import re
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,15 +11,16 @@ from pathlib import Path
 import msgspec
 
 from simtool.errors import TraceError
+from simtool.trace.importers.chrome_json.source import MAX_EXPANDED_BYTES
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.request_traces.text import other_encoding
-from simtool.trace.importers.step_log.lines import VERSION, Header, Line, LoggedStep, RequestLine, fault
+from simtool.trace.importers.step_log.lines import VERSION, Header, Line, LoggedStep, RequestLine, fault, without_places
 from simtool.trace.importers.step_log.sglang import MARK as SGLANG
 from simtool.trace.importers.step_log.sglang import read_sglang
 
-#: Where in a list a value stands: it would make every line's fault a reason of its own.
-_INDEX = re.compile(r"\[\d+\]")
 _GZIP_MAGIC = b"\x1f\x8b"
+#: Of a step; of SGLang's records, which stand in one line or in many, all of them.
+_LONGEST_LINE = 256 << 20
 _DECODER = msgspec.json.Decoder(Line)
 _ANY = msgspec.json.Decoder()
 _NEED_ALIKE = ("engine", "sl", "algorithm", "clock")
@@ -62,7 +62,7 @@ def read_step_log(path: Path) -> StepLog:
     lines = _raw_lines(path, ledger)
     try:
         first = next(lines, b"")
-        if _header(first) is None and (foreign := read_sglang(path, b"".join((first, *lines)), ledger)) is not None:
+        if _header(first) is None and (foreign := read_sglang(path, _joined(first, lines, path), ledger)) is not None:
             header, steps, notes = foreign
             return _checked(StepLog(path, header, steps, ledger=ledger, notes=notes))
         log = StepLog(path, _first(first, path), ledger=ledger)
@@ -87,15 +87,34 @@ def _raw_lines(path: Path, ledger: Ledger) -> Iterator[bytes]:
         head = file.read(64)
     if encoding := other_encoding(head):
         raise TraceError(f"{path}: is {encoding} text; convert it first: iconv -f {encoding} -t UTF-8 {path.name}")
-    with gzip.open(path) if head.startswith(_GZIP_MAGIC) else path.open("rb") as file:
+    folded = head.startswith(_GZIP_MAGIC)
+    total = 0
+    with gzip.open(path) if folded else path.open("rb") as file:
         try:
-            yield from file
+            while line := file.readline(_LONGEST_LINE + 1):
+                total += len(line)
+                if len(line) > _LONGEST_LINE:
+                    raise TraceError(f"{path}: has a line of more than {_LONGEST_LINE >> 20} MiB; no step is that long")
+                if folded and total > MAX_EXPANDED_BYTES:
+                    raise TraceError(f"{path}: unfolds to more than {MAX_EXPANDED_BYTES >> 30} GiB; unpack it first")
+                yield line
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             ledger.reject("compressed data is damaged or ends early", error)
 
 
+def _joined(first: bytes, lines: Iterator[bytes], path: Path) -> bytes:
+    data = bytearray(first)
+    for line in lines:
+        data += line
+        if len(data) > _LONGEST_LINE:
+            raise TraceError(f"{path}: begins with no step log's header, and is too long for SGLang's records of steps")
+    return bytes(data)
+
+
 def _header(raw: bytes) -> dict[str, object] | None:
     """The first line as a table, where it says that it is a step log's header."""
+    if b'"header"' not in raw:  # a profile may be one line of a gigabyte
+        return None
     try:
         table = _ANY.decode(raw.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError):
@@ -126,7 +145,7 @@ def _take(raw: bytes, number: int, log: StepLog) -> None:
     try:
         line = _DECODER.decode(raw)
     except msgspec.ValidationError as error:
-        log.ledger.reject(f"line is not as the format says: {_INDEX.sub('[...]', str(error))}", example)
+        log.ledger.reject(f"line is not as the format says: {without_places(error)}", example)
     except (msgspec.DecodeError, RecursionError):
         log.ledger.reject("line is not JSON", example)
     else:
