@@ -32,8 +32,7 @@ def with_absorbed(profile: Profile) -> Profile:
     if not free:
         return replace(profile, prefill=prefill, decode=decode)
     note = f"not told apart, so free, their time in the ops around them: {', '.join(free)}"
-    provenance = replace(profile.provenance, warnings=(*profile.provenance.warnings, note))
-    return replace(profile, prefill=prefill, decode=decode, provenance=provenance)
+    return replace(profile, prefill=prefill, decode=decode, provenance=profile.provenance.warned(note))
 
 
 def is_free(costs: StepCosts, op: str, work: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from simtool.profile.cost import FREE, Cost
+from simtool.profile.cost import FREE
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.profile.renamed import renamed
 from simtool.step.ops import CATALOGUE
@@ -61,14 +61,14 @@ def with_ahead_costs(profile: Profile) -> Profile:
         if launch.op in costs.host or host is None or work is None:
             continue
         note = f"{launch.op} was not recorded: a launch like {host}, its device work like {work}"
-        profile = _noted(profile, launch.op, note, _launched(costs, launch, host, work))
+        profile = profile.lent(_launched(costs, launch, host, work), note, launch.op)
     for op, lender, feature in _LIKE:
         costs = profile.decode
         if op not in costs.host and lender in costs.host:
             note = f"{op} was not recorded: it costs what {lender} does" + (
                 ", for one row a sequence" if feature else ""
             )
-            profile = _noted(profile, op, note, _whole(costs, op, lender, feature))
+            profile = profile.lent(_whole(costs, op, lender, feature), note, op)
     for wait in _WAITS:
         costs = profile.decode
         host = next((name for name in wait.host if name in costs.host), None)
@@ -77,38 +77,27 @@ def with_ahead_costs(profile: Profile) -> Profile:
         note = f"{wait.op} was not recorded: {host} without the launch of its copy"
         own = costs.host[host]
         whole = replace(own, pre=FREE, launches={})
-        profile = _noted(profile, wait.op, note, replace(costs, host={**costs.host, wait.op: whole}))
+        profile = profile.lent(replace(costs, host={**costs.host, wait.op: whole}), note, wait.op)
     return profile
-
-
-def _noted(profile: Profile, op: str, note: str, decode: StepCosts) -> Profile:
-    provenance = replace(profile.provenance, proxies={**profile.provenance.proxies, op: note})
-    return replace(profile, decode=decode, provenance=provenance)
 
 
 def _whole(costs: StepCosts, op: str, lender: str, feature: tuple[str, str] | None) -> StepCosts:
     """Another op's host cost and, where it uploads, its device work's, each with its feature renamed."""
-
-    def of(cost: Cost) -> Cost:
-        return cost if feature is None else renamed(cost, *feature)
 
     host, works = costs.host[lender], CATALOGUE[op].works
     launches = {own.name: host.launches.get(theirs.name, FREE)
                 for own, theirs in zip(works, CATALOGUE[lender].works, strict=True)}  # fmt: skip
     device = dict(costs.device)
     for own, theirs in zip(works, CATALOGUE[lender].works, strict=True):
-        device[own.name] = WorkCost(of(costs.device[theirs.name].duration), costs.device[theirs.name].queue)
-    return StepCosts({**costs.host, op: HostCost(of(host.pre), launches=launches)}, device)
+        cost = costs.device[theirs.name]
+        device[own.name] = WorkCost(renamed(cost.duration, feature), cost.queue)
+    return StepCosts({**costs.host, op: HostCost(renamed(host.pre, feature), launches=launches)}, device)
 
 
 def _launched(costs: StepCosts, launch: _Launch, host: str, work: str) -> StepCosts:
     (own,) = (each.name for each in CATALOGUE[launch.op].works)
     lent, cost = costs.host[host], costs.device[work]
     offset = [FREE, *lent.launches.values()][-1]
-    device = costs.device.get(own) or WorkCost(_of(cost.duration, launch), cost.queue)
+    device = costs.device.get(own) or WorkCost(renamed(cost.duration, launch.feature), cost.queue)
     priced = HostCost(lent.pre, launches={own: offset})
     return StepCosts({**costs.host, launch.op: priced}, {**costs.device, own: device})
-
-
-def _of(cost: Cost, launch: _Launch) -> Cost:
-    return cost if launch.feature is None else renamed(cost, *launch.feature)

@@ -74,6 +74,14 @@ class Provenance:
     sources: tuple[Mapping[str, object], ...] = ()
     proxies: Mapping[str, str] = field(default_factory=dict)
 
+    def changed(self, text: str) -> Provenance:
+        """Return it with one more change."""
+        return replace(self, changes=(*self.changes, text))
+
+    def warned(self, text: str) -> Provenance:
+        """Return it with one more warning."""
+        return replace(self, warnings=(*self.warnings, text))
+
     def proxies_of(self, placement: Placement) -> list[str]:
         """Return, of ops that this placement runs at a similar op's cost, which and whose, each once."""
         names = {name for op in placement.ever_runs() for name in (op.name, op.priced_as)}
@@ -145,6 +153,11 @@ class Profile:
     def refitted(self, index: int) -> Profile:
         """Return the profile with every cost at one refit; the controller's predictor stays as it is."""
         return self.each_cost(lambda cost: cost.refitted(index))
+
+    def lent(self, decode: StepCosts, note: str, *ops: str) -> Profile:
+        """Return the profile with decode costs in which a similar op lends its own to some; note: which, in words."""
+        proxies = {**self.provenance.proxies, **dict.fromkeys(ops, note)}
+        return replace(self, decode=decode, provenance=replace(self.provenance, proxies=proxies))
 
     def each_cost(self, change: Callable[[Cost], Cost]) -> Profile:
         """Return the profile with every one of its costs changed."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from simtool.profile.absorbed import is_free
-from simtool.profile.cost import FREE, Cost
+from simtool.profile.cost import FREE
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
 from simtool.profile.renamed import renamed
 from simtool.profile.scaling import split_fill
@@ -45,8 +45,7 @@ def with_proxies(profile: Profile) -> Profile:
             if is_free(costs, each.host, each.work):
                 continue  # an import's, whose time lies elsewhere
             note = f"{each.op} was not recorded: priced like {each.host}, its device work like {each.work}"
-            provenance = replace(profile.provenance, proxies={**profile.provenance.proxies, each.op: note})
-            profile = replace(profile, decode=_with(costs, each), provenance=provenance)
+            profile = profile.lent(_with(costs, each), note, each.op)
     for placement in XLLM_ARMS.values():
         profile = with_sync_costs(profile, placement)
     return split_fill(profile)
@@ -56,10 +55,6 @@ def _with(costs: StepCosts, each: _Proxy) -> StepCosts:
     host, work = costs.host[each.host], costs.device[each.work]
     (own,) = (work.name for work in CATALOGUE[each.op].works)
     offset = [FREE, *host.launches.values()][-1]
-    priced = HostCost(_renamed(host.pre, each), host.post, host.wake, {own: offset})
-    device = WorkCost(_renamed(work.duration, each), work.queue)
+    priced = HostCost(renamed(host.pre, each.renamed), host.post, host.wake, {own: offset})
+    device = WorkCost(renamed(work.duration, each.renamed), work.queue)
     return StepCosts({**costs.host, each.op: priced}, {**costs.device, own: device})
-
-
-def _renamed(cost: Cost, each: _Proxy) -> Cost:
-    return cost if each.renamed is None else renamed(cost, *each.renamed)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from simtool.errors import ProfileError
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.step.controller import LinearPredictor
-from simtool.step.cost_features import FEATURES
+from simtool.step.cost_features import FEATURES, PREFILL_FEATURES
 from simtool.step.ops import CATALOGUE, Op
 from simtool.step.placement import PREFILL_ORDER
 from simtool.units import NS_PER_US
@@ -26,7 +26,6 @@ from simtool.version import __version__
 
 KINDS = ("published", "derived", "assumed")
 _SMALL = "uploads and copies"
-_PREFILL_FEATURES = frozenset({"batch", "prompt_rows", "prompt_kv", "accepted_rows"})
 
 _TEXTS = ("op", "work", "kind", "why", "per_us", "range")
 _WORKS = {work.name for op in CATALOGUE.values() for work in op.works}
@@ -133,8 +132,8 @@ def _build(table: _Table, path: Path, created: str) -> Profile:
         device=table["machine"]["device"],
         device_name=table["machine"]["device_name"],
         executors=table["executors"],
-        prefill=_steps(prefill, host, device, latency, _PREFILL_FEATURES),
-        decode=_steps(decode, host, device, latency, frozenset(FEATURES)),
+        prefill=_steps(prefill, host, device, latency, PREFILL_FEATURES),
+        decode=_steps(decode, host, device, latency, FEATURES),
         loop_gap=_cost(host["loop_gap"]),
         predictor=LinearPredictor(*(predictor[name] for name in LinearPredictor.__dataclass_fields__))
         if predictor
@@ -177,7 +176,7 @@ def _check_range(path: Path, name: str, figure: _Table) -> None:
         )
 
 
-def _steps(ops: Sequence[Op], host: _Table, device: _Table, latency: _Table, known: frozenset[str]) -> StepCosts:
+def _steps(ops: Sequence[Op], host: _Table, device: _Table, latency: _Table, known: Collection[str]) -> StepCosts:
     launch, queue = Cost(latency["launch_us"] * NS_PER_US), Cost(latency["queue_us"] * NS_PER_US)
     wake = Cost(latency["wake_us"] * NS_PER_US)
     costs = {}
@@ -190,6 +189,6 @@ def _steps(ops: Sequence[Op], host: _Table, device: _Table, latency: _Table, kno
     return StepCosts(costs, {name: WorkCost(_cost(figure, known), queue) for name, figure in works.items()})
 
 
-def _cost(figure: _Table, known: frozenset[str] = frozenset(FEATURES)) -> Cost:
+def _cost(figure: _Table, known: Collection[str] = FEATURES) -> Cost:
     slopes = {name: us * NS_PER_US for name, us in figure.get("per_us", {}).items() if name in known}
     return Cost(figure.get("us", 0.0) * NS_PER_US, slopes)

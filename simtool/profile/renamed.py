@@ -11,8 +11,14 @@ from simtool.profile.cost import Cost, Line
 _Value = TypeVar("_Value")
 
 
-def renamed(cost: Cost, old: str, new: str) -> Cost:
-    """Return the cost with one feature called by another name, in its slopes, ranges and refits."""
+def renamed(cost: Cost, feature: tuple[str, str] | None) -> Cost:
+    """Return the cost with one feature called by another name, in its slopes, ranges and refits.
+
+    feature: the old name and the new one; None: the cost as it is.
+    """
+    if feature is None:
+        return cost
+    old, new = feature
 
     def other(by_feature: Mapping[str, _Value]) -> dict[str, _Value]:
         return {new if name == old else name: value for name, value in by_feature.items()}

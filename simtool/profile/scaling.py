@@ -27,7 +27,7 @@ def scaled(profile: Profile, name: str, *, host: float = 1.0, device: float = 1.
         decode=_steps(profile.decode, host, device, latency),
         loop_gap=profile.loop_gap.scaled(host),
         predictor=_predictor(profile.predictor, device),
-        provenance=replace(profile.provenance, changes=(*profile.provenance.changes, note)),
+        provenance=profile.provenance.changed(note),
     )
 
 
@@ -41,19 +41,13 @@ def split_fill(profile: Profile) -> Profile:
     if {"build_fill_index", "scatter_fill"} <= set(host) or not {"fill_varlen", "fill_dense"} <= set(host):
         return profile
     whole, second = host["fill_varlen"], host["fill_dense"]
-    index = HostCost(
-        whole.pre.shifted(-second.pre.predict(_zero(second.pre))), launches=_only(whole, "fill_varlen_index")
-    )
+    index = HostCost(whole.pre.shifted(-second.pre.intercept_ns), launches=_only(whole, "fill_varlen_index"))
     scatter = HostCost(second.pre, launches=_only(whole, "fill_varlen"))
     note = (
         "build_fill_index and scatter_fill were not recorded: priced like fill_varlen less fill_dense, and fill_dense"
     )
-    proxies = {**profile.provenance.proxies, "build_fill_index": note, "scatter_fill": note}
-    return replace(
-        profile,
-        decode=replace(profile.decode, host={**host, "build_fill_index": index, "scatter_fill": scatter}),
-        provenance=replace(profile.provenance, proxies=proxies),
-    )
+    halves = {"build_fill_index": index, "scatter_fill": scatter}
+    return profile.lent(replace(profile.decode, host={**host, **halves}), note, *halves)
 
 
 def _steps(costs: StepCosts, host: float, device: float, latency: float) -> StepCosts:
@@ -84,7 +78,3 @@ def _predictor(predictor: LinearPredictor | None, device: float) -> LinearPredic
 
 def _only(cost: HostCost, work: str) -> Mapping[str, Cost]:
     return {name: offset for name, offset in cost.launches.items() if name == work}
-
-
-def _zero(cost: Cost) -> Mapping[str, float]:
-    return dict.fromkeys(cost.per_feature_ns, 0.0)

@@ -34,9 +34,7 @@ def with_sync_costs(profile: Profile, placement: Placement) -> Profile:
             note, cost = f"{op.name} was only recorded where it syncs: its own cost without the wait", _joined(synced)
         else:
             continue
-        provenance = replace(profile.provenance, proxies={**profile.provenance.proxies, op.priced_as: note})
-        host = {**costs.host, op.priced_as: cost}
-        profile = replace(profile, decode=replace(costs, host=host), provenance=provenance)
+        profile = profile.lent(replace(costs, host={**costs.host, op.priced_as: cost}), note, op.priced_as)
     return profile
 
 
@@ -61,7 +59,7 @@ def _split(costs: StepCosts, op: Op) -> HostCost:
     if _ONLY_LAUNCHES not in costs.host:
         return HostCost(own.pre, FREE, wake, own.launches)
     launch = _without_history(costs.host[_ONLY_LAUNCHES].pre)
-    return HostCost(own.pre.shifted(-launch.predict(_zeros(launch.per_feature_ns))), launch, wake, own.launches)
+    return HostCost(own.pre.shifted(-launch.intercept_ns), launch, wake, own.launches)
 
 
 def _without_history(cost: Cost) -> Cost:
@@ -73,7 +71,3 @@ def _without_history(cost: Cost) -> Cost:
     refits = tuple(Line(line.intercept_ns, kept(line.per_feature_ns)) for line in cost.refits)
     ranges = {name: ends for name, ends in cost.ranges.items() if name not in IDLE_FEATURES}
     return replace(cost, per_feature_ns=kept(cost.per_feature_ns), ranges=ranges, refits=refits)
-
-
-def _zeros(slopes: Mapping[str, float]) -> Mapping[str, float]:
-    return dict.fromkeys(slopes, 0.0)

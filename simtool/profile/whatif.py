@@ -67,8 +67,7 @@ def with_change(profile: Profile, text: str) -> Profile:
     profile = _with_absent(profile, name, value)
     lane, bare = ("loop", name) if name == "loop_gap" else _resolve(profile, name)
     note = text + _clamped(_costs(profile, lane, bare), text)
-    provenance = replace(profile.provenance, changes=(*profile.provenance.changes, note))
-    profile = replace(profile, provenance=provenance)
+    profile = replace(profile, provenance=profile.provenance.changed(note))
     if lane == "loop":
         return replace(profile, loop_gap=change(profile.loop_gap))
     if lane == "host":
@@ -83,8 +82,7 @@ def _with_absent(profile: Profile, name: str, value: str) -> Profile:
     if bare not in CATALOGUE or bare in known or value[:1] in ("x", "+", "-"):
         return profile
     note = f"{bare} was not recorded: it costs what --set gives it"
-    provenance = replace(profile.provenance, warnings=(*profile.provenance.warnings, note))
-    return replace(profile, decode=with_op(profile.decode, CATALOGUE[bare]), provenance=provenance)
+    return replace(profile, decode=with_op(profile.decode, CATALOGUE[bare]), provenance=profile.provenance.warned(note))
 
 
 def check_effect(profile: Profile, changes: Sequence[str], placements: Sequence[Placement]) -> None:
@@ -119,8 +117,7 @@ def _pinned(profile: Profile, text: str, name: str) -> Profile:
         raise UsageError(f"{text!r}: {name!r} is no op; expected one that a placement's sync names")
     if name in profile.pinned:
         raise UsageError(f"{text!r} was said before; once is enough")
-    provenance = replace(profile.provenance, changes=(*profile.provenance.changes, text))
-    return replace(profile, pinned=(*profile.pinned, name), provenance=provenance)
+    return replace(profile, pinned=(*profile.pinned, name), provenance=profile.provenance.changed(text))
 
 
 def _parse(text: str, value: str) -> tuple[_Change, _Change]:

@@ -80,5 +80,4 @@ def _of_same_models(profile: Profile, path: Path, source: Trace, *, allow_other:
     if warning is None:
         return profile
     console.after(f"warning: {warning}")
-    provenance = profile.provenance
-    return replace(profile, provenance=replace(provenance, warnings=(*provenance.warnings, warning)))
+    return replace(profile, provenance=profile.provenance.warned(warning))
