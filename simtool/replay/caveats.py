@@ -44,9 +44,10 @@ class Caveats:
         what = feature if batches else f"{worst.name} at {feature}"
         times = f"{worst.times:.1f} times".replace(".0 ", " ") if worst.times >= 1.05 else "just"
         mend = f"record at concurrency {worst.value:g}" if batches else "record at such sizes"
-        ops = len({each.name for each in self.beyond})
+        count = len({each.name for each in self.beyond})
+        ops = f"{count} op" if count == 1 else f"{count} ops"
         return (
-            f"extrapolated: {what} {worst.value:g} is {times} beyond the {edge} calibrated ({size:g}); {ops} ops; "
+            f"extrapolated: {what} {worst.value:g} is {times} beyond the {edge} calibrated ({size:g}); {ops}; "
             f"{mend} and calibrate on that to mend it"
         )
 

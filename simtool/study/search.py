@@ -13,7 +13,7 @@ from simtool.step.ops import priced_name
 from simtool.step.order_search import legal_orders, syncing_where_run
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
-from simtool.study.why import in_words, path_changes
+from simtool.study.why import changed, in_words, path_changes
 
 BASELINE = BUILT_IN["lag-overlap"]
 
@@ -131,7 +131,8 @@ def _found(
         gain=compare(arm_of(base), arm_of(mine)),
         tokens_change=tokens_change,
         step_change=step_change,
-        why=f"tokens per step {tokens_change:+.1%}, step time {step_change:+.1%}; "
+        why=f"a step emits {changed(tokens_change, 'more', 'fewer', 'the same')} tokens and takes "
+        f"{changed(step_change, 'more', 'less', 'the same')} time; "
         f"{in_words(path_changes(setting, baseline, placement))}",
     )
 

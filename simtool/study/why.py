@@ -140,6 +140,12 @@ def _changes(before: Mapping[_Place, float], after: Mapping[_Place, float]) -> l
     return sorted(telling, key=lambda each: (each.change_ns, each.op, each.lane))
 
 
+def changed(share: float, more: str, less: str, same: str) -> str:
+    """Say a change, a share, in percent; what rounds to nothing is the same."""
+    percent = f"{abs(share) * 100:.1f} %"
+    return same if percent == "0.0 %" else f"{percent} {more if share > 0 else less}"
+
+
 def in_words(changes: Sequence[PathChange]) -> str:
     """Say which three pieces of work left the critical path most and which joined it."""
     left = [f"{each.name} {format_ns(-each.change_ns)}" for each in changes if each.change_ns < 0]

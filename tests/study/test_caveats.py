@@ -33,7 +33,7 @@ def test_one_line_says_how_far_costs_were_extrapolated():
         "calibrate on that to mend it"
     ]
     (kv,) = Caveats(beyond=(Beyond("draft", "draft_kv", 50, 60, 90),)).short()
-    assert kv.startswith("extrapolated: draft at draft kv 50 is 1.2 times beyond the smallest calibrated (60); 1 ops;")
+    assert kv.startswith("extrapolated: draft at draft kv 50 is 1.2 times beyond the smallest calibrated (60); 1 op;")
     assert Caveats(("cut",), (), ("a",)).short() == ["cut", "what-if: a"]
 
 

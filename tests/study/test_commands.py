@@ -80,6 +80,11 @@ def test_break_even(recorded, capsys, tmp_path):
         (2, 20_000),
     ]
     assert all(point["pays"] == (point["lost"]["mean"] < point["affordable"]["mean"]) for point in points)
+    assert run(["break-even", *map(str, costs(recorded)), "--decision-us", "20", "--jobs", "1"]) == 0
+    said = capsys.readouterr().out.splitlines()[0]
+    point = told(capsys, "break-even", *costs(recorded), "--decision-us", "20", "--jobs", 1)["points"][0]
+    lost, affordable = (point[name]["mean"] * 100 for name in ("lost", "affordable"))
+    assert said.endswith(f"loses {lost:.1f} % of a step's tokens, and its step makes up for {affordable:.1f} %")
 
 
 def test_lags_by_kind(recorded, capsys):

@@ -68,8 +68,11 @@ def test_search_says_first_what_makes_the_gain(tmp_path):
         base, mine = (run_cells([(where, placement)])[0][0] for placement in (BASELINE, found.placement))
         assert found.tokens_change == pytest.approx(mine.tokens_per_step / base.tokens_per_step - 1)
         assert found.gain.ratio == pytest.approx((1 + found.tokens_change) / (1 + found.step_change))
-        first = f"tokens per step {found.tokens_change:+.1%}, step time {found.step_change:+.1%}; "
-        assert found.why.startswith(first)
+        emits, takes = (
+            f"{abs(share) * 100:.1f} % {more if share > 0 else less}" if abs(share) >= 0.0005 else "the same"
+            for share, more, less in ((found.tokens_change, "more", "fewer"), (found.step_change, "more", "less"))
+        )
+        assert found.why.startswith(f"a step emits {emits} tokens and takes {takes} time; ")
 
 
 def test_a_move_names_the_op_that_it_passes(tmp_path):

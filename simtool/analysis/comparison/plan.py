@@ -101,7 +101,7 @@ def _within(baseline: Arm, other: Arm, metric: Metric) -> tuple[tuple[float, flo
     if errors[0] is None or errors[1] is None:
         raise UsageError(
             f"{baseline.label} and {other.label}: one run each, too short to tell its spread; give 2 or more "
-            "repetitions of each"
+            f"repetitions of each: simtool record --policy {baseline.placement} --policy {other.placement} --repeats 3"
         )
     pairs = metric is not Metric.STEP_TIME and same_tokens(first, second)
     return (errors[0], errors[1]), standard_error(

@@ -64,7 +64,12 @@ def test_a_report_is_json_even_of_nan():
     assert facts == {"largest_difference": {"a": "nan"}, "b": 1}
 
 
-def test_the_command_on_a_cpu(tmp_path):
+def test_a_device_that_is_not_there_names_the_option(tmp_path, capsys):
+    assert run(["first-run", "--device", "cuda:99", "--out", str(tmp_path / "report.json")]) != 0
+    assert "--device says which to try: cpu, cuda or npu" in capsys.readouterr().err
+
+
+def test_the_command_on_a_cpu(tmp_path, capsys):
     out = tmp_path / "report.json"
     assert run(["first-run", "--device", "cpu", "--out", str(out)]) == 0
     found = checked(out.read_text())
@@ -73,12 +78,16 @@ def test_the_command_on_a_cpu(tmp_path):
     assert [check["said"].split(" ", 1)[0] for check in runs] == ["48", "48"]
     assert all(check["facts"]["mean_ms"]["compute"]["target"] > 0 for check in runs)
     assert found["versions"]["torch"]
+    absent = sum(check["verdict"] == "does not apply" for check in found["checks"])
+    said = f"cpu: all {len(found['checks']) - absent} checks went well; {absent} do not apply to it"
+    assert said in capsys.readouterr().out
 
 
-def test_one_bad_check_is_a_finding(tmp_path, monkeypatch):
+def test_one_bad_check_is_a_finding(tmp_path, monkeypatch, capsys):
     here = dict.fromkeys(("device", "hardware", "python", "platform", "dtype"), "x")
     where = {**here, "versions": {}, "environment": {}, "cann": None, "layout_that_agrees": None}
     monkeypatch.setattr(report, "first_run", lambda *_: (where, [DeviceCheck("one", "refused", "no")]))
     out = tmp_path / "report.json"
     assert run(["first-run", "--device", "npu", "--out", str(out)]) == 1
+    assert "npu: 1 of 1 checks failed: one" in capsys.readouterr().out
     assert json.loads(out.read_text())["checks"][0]["verdict"] == "refused"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -38,7 +39,7 @@ def break_even(
     json: JsonFlag = False,
     force: ForceFlag = False,
 ) -> None:
-    """Print the loss of tokens per step that a lag can afford against this-step, beside the loss that it has."""
+    """Say whether a lag pays: the tokens that older confidence loses it, and what its shorter step makes up for."""
     if figure is not None:
         check_output(figure, force=force)
     (lagged,) = study.placements([policy])
@@ -82,7 +83,7 @@ def break_even(
         console.emit(document)
     else:
         _print(points, lagged.name, modeled_on(costs, source, caveats_of(points)), study.ranges_over(settings[0]))
-        console.after(f"modeled, {basis}; shares of the tokens of a step, against this-step")
+        console.after(f"modeled, {basis}")
     study.warn(caveats_of(points), verbose=verbose)
 
 
@@ -94,14 +95,15 @@ def _print(points: list[BreakEven], name: str, modeled: str, over: str) -> None:
     rows = [
         (
             *(str(point.concurrency), format_ns(point.decision_ns)),
-            *(text for share in (point.affordable, point.lost) for text in (_share(share), _ends(share))[: 1 + known]),
+            *(text for share in (point.lost, point.affordable) for text in (_share(share), _ends(share))[: 1 + known]),
             _PAYS if point.pays else _COSTS,
         )
         for point in points
     ]
     ends = ("95 %",) if known else ()
-    heads = ("conc", "decision", "can lose", *ends, "loses", *ends, "pays")
-    title = f"{name} against this-step, by what a decision costs" + (f"; 95 % over {over}" if known else "")
+    heads = ("conc", "decision", "loses", *ends, "may lose", *ends, "pays")
+    title = f"shares of a step's tokens, {name} against this-step, by what a decision costs"
+    title += f"; 95 % over {over}" if known else ""
     console.show(table(title, heads, rows, numbers_from=1))
 
 
@@ -112,17 +114,34 @@ def _answer(points: list[BreakEven], name: str) -> str:
         here = sorted((each for each in points if each.concurrency == concurrency), key=lambda each: each.decision_ns)
         paying = [each for each in here if each.pays]
         ends = f"{format_ns(here[0].decision_ns)} to {format_ns(here[-1].decision_ns)}"
-        where = f"at concurrency {concurrency}"
         if not paying:
-            told.append(f"{where} {name} does not pay, whatever a decision costs from {ends}")
+            pays = f"does not pay, whatever a decision costs from {ends}"
         elif len(paying) == len(here):
-            told.append(f"{where} {name} pays, whatever a decision costs from {ends}")
+            pays = f"pays, whatever a decision costs from {ends}"
         else:
-            costs = ", ".join(format_ns(each.decision_ns) for each in paying)
-            told.append(f"{where} {name} pays where a decision costs {costs}")
+            pays = f"pays where a decision costs {', '.join(format_ns(each.decision_ns) for each in paying)}"
+        told.append(
+            f"at concurrency {concurrency} {name} {pays}: against this-step it loses {_range(here, _lost)} of a step's "
+            f"tokens, and its step makes up for {_range(here, _affordable)}"
+        )
     sure = [p for p in points if p.affordable.bounds and p.lost.bounds]
     overlap = any(_overlap(point) for point in sure)
     return "; ".join(told) + ("; their intervals overlap, so it is not sure" if overlap else "")
+
+
+def _range(points: list[BreakEven], read: Callable[[BreakEven], Interval]) -> str:
+    """From the least to the most of the points, in percent; one figure where they round to the same."""
+    means = [read(point).mean * 100 for point in points]
+    least, most = f"{min(means):.1f}", f"{max(means):.1f}"
+    return f"{most} %" if least == most else f"{least} to {most} %"
+
+
+def _lost(point: BreakEven) -> Interval:
+    return point.lost
+
+
+def _affordable(point: BreakEven) -> Interval:
+    return point.affordable
 
 
 def _overlap(point: BreakEven) -> bool:
@@ -131,8 +150,8 @@ def _overlap(point: BreakEven) -> bool:
 
 
 def _share(found: Interval) -> str:
-    return f"{found.mean:+.2%}"
+    return f"{found.mean * 100:.2f} %"
 
 
 def _ends(found: Interval) -> str:
-    return found.text("{:+.2%}".format)
+    return found.text(lambda share: f"{share * 100:.2f} %")

@@ -21,7 +21,7 @@ def policies(
     ] = None,
     json: JsonFlag = False,
 ) -> None:
-    """List the policies (ages of budget and split, lossless, source), or show one with its parameters."""
+    """List the rules that decide how many drafts to verify, or show one with its parameters and source."""
     chosen = [parse_policy(policy)] if policy is not None else [kind() for kind in POLICIES.values()]
     if json:
         console.emit(PoliciesDocument(policies=[_as_record(each) for each in chosen]))
@@ -54,21 +54,21 @@ def _print_list(chosen: list[Policy]) -> None:
             _age(each.budget_steps),
             _age(each.split_steps),
             each.lossless.partition(":")[0].partition(" ")[0],
-            each.source,
+            each.what,
         )
         for each in chosen
     ]
-    columns = ("policy", "budget", "split", "lossless", "source")
-    console.show(table("Policies, with the parameters that their sources give them", columns, rows))
     console.say(
-        "A policy is the rule by which a step's verify lengths are decided: how many drafts in total (the budget), and "
-        "how many of each sequence (the split). Each by a confidence of this step (0), of a step before (1 and more), "
-        "or of none (-). Where in the step that happens is the placement: simtool placements lists static, this-step, "
-        "lag and lag-overlap, which decide nothing (static) or by xllm's rule."
+        "Rules that decide how many drafts a step verifies; what each gains: docs/policies.md. To try one: simtool "
+        "advise TRACE --policy NAME; one in detail: simtool policies NAME",
+        style="bold",
     )
-    console.say(
-        "lossless: whether the output is the target's own. To use one: --policy NAME, NAME:PARAMETER=VALUE,... or "
-        "PLACEMENT@NAME. One in detail: simtool policies NAME"
+    columns = ("policy", "budget", "split", "lossless", "rule")
+    console.show(table("", columns, rows))
+    console.after(
+        "budget (drafts in total) and split (of each sequence): how many steps old the confidence is that it is made "
+        "from; 0: this step's; -: none. lossless: the output is the target's own. When in the step the rule is asked "
+        "is the placement (simtool placements); --policy PLACEMENT@NAME:PARAMETER=VALUE,... gives all three."
     )
 
 
@@ -83,7 +83,7 @@ def _print_detail(policy: Policy) -> None:
     counters = sorted(policy.start().counters)
     console.say(f"counts in the manifest: {', '.join(counters) if counters else 'nothing, it never falls back'}")
     for name, value in policy.parameters.items():
-        console.say(f"  {name} = {value}   (default and its source: {policy.origins[name]})")
+        console.say(f"  {name} = {value}   (default {policy.origins[name]})")
 
 
 def _split(policy: Policy, *, device: bool) -> str:

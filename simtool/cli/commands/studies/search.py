@@ -127,7 +127,8 @@ def _print(tried: OrderCandidates, results: list[SearchResult], modeled: str, *,
     for result in results:
         best = result.best[0]
         console.say(f"{modeled}, concurrency {result.concurrency}: {_answer(tried, best)}", style="bold")
-        console.say(f"  {best.why}")
+        if not _is_baseline(tried, best):
+            console.say(f"  because {best.why}")
     rows = [
         (
             each.placement.name,
@@ -146,7 +147,7 @@ def _print(tried: OrderCandidates, results: list[SearchResult], modeled: str, *,
     named = {each.placement.name: each for result in results for each in result.best}
     for index, (name, each) in enumerate(named.items()):
         if verbose or not index:
-            console.say(f"{name}: {' '.join(map(str, each.placement.order))}")
+            console.say(f"the host's order in {name}: {' '.join(map(str, each.placement.order))}")
         if verbose:
             console.say(f"  {each.why}")
     console.after(
@@ -155,13 +156,17 @@ def _print(tried: OrderCandidates, results: list[SearchResult], modeled: str, *,
     )
 
 
+def _is_baseline(tried: OrderCandidates, best: RankedOrder) -> bool:
+    return best.placement.order == tried.baseline.order and best.placement.lag_steps == tried.baseline.lag_steps
+
+
 def _answer(tried: OrderCandidates, best: RankedOrder) -> str:
     """The best order against the baseline, as a sentence."""
-    if best.placement.order == tried.baseline.order and best.placement.lag_steps == tried.baseline.lag_steps:
-        return f"no legal order beats {tried.baseline.name}"
+    if _is_baseline(tried, best):
+        return f"keep {tried.baseline.name}, none of {tried.enumerated} legal host orders gives more tokens/s"
     if abs(best.gain.ratio - 1) < _NOTHING:
         return f"{best.placement.name} leads, and gains nothing over {tried.baseline.name}"
-    return f"the best order, {best.placement.name}: {best.gain.verdict}"
+    return f"{best.gain.verdict}; {best.placement.name} is the best of {tried.enumerated} legal host orders"
 
 
 def _as_record(tried: OrderCandidates, result: SearchResult) -> SearchedRecord:

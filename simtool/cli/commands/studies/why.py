@@ -74,11 +74,12 @@ def why(
 
 def _print(found: Reasons, modeled: str) -> None:
     from simtool.report.terminal.tables import table
-    from simtool.study.why import in_words
+    from simtool.study.why import changed, in_words
     from simtool.units import format_ns
 
     console.say(f"{modeled}: {found.difference.verdict}", style="bold")
-    console.say(f"  because a step {_tokens(found)}, and {_step(found)}")
+    time = changed(found.step_change, "more", "less", "the same")
+    console.say(f"  because a step {_tokens(found)}, and takes {time} time")
     console.say(f"  {in_words(found.path)}")
     rows = [
         (each.op, each.lane, *(format_ns(round(ns)) for ns in (each.before_ns, each.after_ns, each.change_ns)))
@@ -100,22 +101,15 @@ def _print(found: Reasons, modeled: str) -> None:
 
 def _tokens(found: Reasons) -> str:
     """What a step emits, and what takes tokens from it."""
-    if not abs(found.tokens_change):
-        return "emits the same tokens"
+    from simtool.study.why import changed
+
     parts = [
         (found.by_pruning, "by pruning"),
         (found.by_age, "by the older confidence"),
     ]
     told = [f"{change * 100:+.1f} % {what}" for change, what in parts if change is not None]
-    return f"emits {_more(found.tokens_change, 'more', 'fewer')} tokens" + (f" ({', '.join(told)})" if told else "")
-
-
-def _step(found: Reasons) -> str:
-    return f"takes {_more(found.step_change, 'more', 'less')} time"
-
-
-def _more(change: float, more: str, less: str) -> str:
-    return f"{abs(change) * 100:.1f} % {more if change > 0 else less}"
+    emits = f"emits {changed(found.tokens_change, 'more', 'fewer', 'the same')} tokens"
+    return f"{emits} ({', '.join(told)})" if told else emits
 
 
 def _document(found: Reasons, basis: str) -> WhyDocument:

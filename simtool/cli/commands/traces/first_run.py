@@ -10,6 +10,7 @@ import typer
 
 from simtool.cli.options import FINDING, ForceFlag, JsonFlag, check_output
 from simtool.cli.shared import console
+from simtool.errors import DeviceError
 
 
 def first_run(
@@ -25,14 +26,24 @@ def first_run(
     from simtool.engine.first_run.report import first_run as run
     from simtool.files.writing import write_text
 
-    where, checks = run(device, console.note if json else console.line)
+    try:
+        where, checks = run(device, console.note if json else console.line)
+    except DeviceError as error:
+        raise DeviceError(f"{error}; --device says which to try: cpu, cuda or npu") from error
     report = document(FirstRunDocument, where, checks=[check.to_dict() for check in checks])
     write_text(out, dumps(plain(report), indent=2, allow_nan=False) + "\n")
     bad = [check.name for check in checks if check.bad]
+    tried = [check for check in checks if check.verdict != "does not apply"]
     if json:
         console.emit(report)
     else:
-        console.line(f"{len(bad)} of {len(checks)} checks failed" if bad else f"all {len(checks)} checks went well")
+        went = (
+            f"{len(bad)} of {len(tried)} checks failed: {', '.join(bad)}"
+            if bad
+            else f"all {len(tried)} checks went well"
+        )
+        absent = len(checks) - len(tried)
+        console.line(f"{device}: {went}" + (f"; {absent} do not apply to it" if absent else ""))
     console.note(f"the report: {out}")
     if bad:
         raise typer.Exit(FINDING)
