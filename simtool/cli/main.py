@@ -106,7 +106,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 
 def _complain(message: str, status: int = BAD_USE) -> int:
-    print(f"simtool: {shown(message)}", file=sys.stderr)
+    one_line = shown(message).replace("\n", "\\n")  # of a path or of another program's words
+    print(f"simtool: {one_line}", file=sys.stderr)
     return status
 
 

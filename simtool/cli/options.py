@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from typer._click.core import ParameterSource
+from typer._click.core import Context, ParameterSource
 from typer._click.globals import get_current_context
 
 from simtool.cli.registry import COMMANDS
@@ -19,6 +19,10 @@ from simtool.files.writing import Claim
 from simtool.step.placement import Placement
 from simtool.units import TimeUnit
 
+#: Options that say where to write: every other path that a command is given is read.
+_WRITTEN = frozenset({"out", "figure", "page", "report", "save", "profiles"})
+#: Where a command's context keeps the places that it will write.
+_CLAIMED = "simtool.claimed"
 #: Exit statuses besides 0. A command that ends well but found something raises `typer.Exit(FINDING)`.
 FINDING = 1
 BAD_USE = 2
@@ -65,17 +69,38 @@ def command_name() -> str:
 def check_output(path: Path, *, force: bool) -> None:
     """Claim `path` until the command ends, before any work is spent.
 
-    Raises UsageError where it would overwrite something without `force`, OutputError where nothing can be written or
-    another process is at it. A device or a pipe is written through, so it needs no `force`.
+    Raises UsageError where it would overwrite something without `force`, or even with it what the command reads, another
+    of its outputs or a file of a trace; OutputError where nothing can be written or another process is at it. A device or
+    a pipe is written through, so it needs no `force`.
     """
+    context = get_current_context(silent=True)
+    if context is not None and (path.is_file() or path.is_dir() or not path.exists()):
+        _check_apart(path, context)
     if (path.is_file() or path.is_dir()) and not force:
         raise UsageError(f"{path} is already there; pass --force to replace it, or --out to write elsewhere")
     claim = Claim(path)
-    context = get_current_context(silent=True)
     if context is None:
         claim.release()
     else:
         context.call_on_close(claim.release)
+
+
+def _check_apart(path: Path, context: Context) -> None:
+    place = path.resolve()
+    claimed: set[Path] = context.meta.setdefault(_CLAIMED, set())
+    if place in claimed:
+        raise UsageError(f"{path} is given for two outputs; give each a place of its own")
+    claimed.add(place)
+    for name, value in context.params.items():
+        for given in value if isinstance(value, list | tuple) else (value,):
+            is_file = isinstance(given, Path) or (isinstance(given, str) and "." in given)
+            if name not in _WRITTEN and is_file and path.exists() and Path(given).resolve() == place:
+                raise UsageError(f"{path} is what this command reads; write elsewhere")
+    if path.suffix in (".json", ".parquet"):
+        from simtool.trace.folder import is_file_of_trace
+
+        if is_file_of_trace(place):
+            raise UsageError(f"{path} is a file of the trace {path.parent}; write elsewhere")
 
 
 def check_distinct(paths: Sequence[Path]) -> None:

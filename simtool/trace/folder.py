@@ -166,6 +166,11 @@ def _is_standing(place: Path, force: bool) -> bool:
     return False
 
 
+def is_file_of_trace(path: Path) -> bool:
+    """Whether a file of that name belongs to the trace whose folder it lies in, whether it is there or not."""
+    return path.name in _ours() and (path.parent / MANIFEST_NAME).is_file()
+
+
 def _ours() -> set[str]:
     return {MANIFEST_NAME, _PARTS, *(f"{name}.parquet" for name in TABLES)}
 

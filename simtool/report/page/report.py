@@ -30,7 +30,7 @@ def report(
     >>> print(report([open_trace("a"), open_trace("b")], "page.html").headlines)  # doctest: +SKIP
     """
     target = Path(out)
-    if target.exists() and not force:
+    if (target.is_file() or target.is_dir()) and not force:  # a device or a pipe is written through
         raise UsageError(f"{target} is already there; force replaces it, or choose another name")
     page = build_page(traces, command, baseline, progress)
     write_text(target, render(page))
