@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Annotated
 
@@ -107,7 +108,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 def _complain(message: str, status: int = BAD_USE) -> int:
     one_line = shown(message).replace("\n", "\\n")  # of a path or of another program's words
-    print(f"simtool: {one_line}", file=sys.stderr)
+    with suppress(OSError):  # it is full or closed: the status tells
+        print(f"simtool: {one_line}", file=sys.stderr, flush=True)
     return status
 
 

@@ -69,9 +69,9 @@ def command_name() -> str:
 def check_output(path: Path, *, force: bool) -> None:
     """Claim `path` until the command ends, before any work is spent.
 
-    Raises UsageError where it would overwrite something without `force`, or even with it what the command reads, another
-    of its outputs or a file of a trace; OutputError where nothing can be written or another process is at it. A device or
-    a pipe is written through, so it needs no `force`.
+    Raises UsageError where it would overwrite something without `force`, or even with it what the command reads,
+    another of its outputs or a file of a trace; OutputError where nothing can be written or another process is at it.
+    A device or a pipe is written through, so it needs no `force`.
     """
     context = get_current_context(silent=True)
     if context is not None and (path.is_file() or path.is_dir() or not path.exists()):

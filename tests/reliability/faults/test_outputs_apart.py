@@ -1,4 +1,4 @@
-"""An output never takes the place of what its command reads, of another output or of a part of a trace, even by force."""
+"""An output never takes the place of what its command reads, of another output or of a trace's file, even by force."""
 
 from __future__ import annotations
 

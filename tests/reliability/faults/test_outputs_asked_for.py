@@ -100,6 +100,17 @@ def test_the_report_of_a_validation_that_nobody_reads_is_written(inputs: Path) -
     assert (inputs / "v.html").read_text().rstrip().endswith("</html>")
 
 
+@pytest.mark.parametrize(
+    ("closed", "status"), [("<&-", 0), (">&-", 0), ("2>&-", 0), ("<&- >&- 2>&-", 0), ("2>/dev/full", 2)]
+)
+def test_a_stream_that_leads_nowhere(closed: str, status: int, inputs: Path) -> None:
+    """What was closed is not missed; a note that a full disk refuses is."""
+    command = f"{sys.executable} -m simtool replay toy --policy static --out replayed --force"
+    done = subprocess.run(f"{command} {closed}", shell=True, cwd=inputs, capture_output=True, check=False, text=True)
+    assert (done.returncode, "Traceback" in done.stderr) == (status, False)
+    assert (inputs / "replayed" / "toy-static" / "manifest.json").is_file()
+
+
 def test_what_cannot_be_printed_is_no_success(inputs: Path) -> None:
     """What is printed goes to a disk that is full."""
     command = [sys.executable, "-m", "simtool", "inspect", "toy"]
