@@ -15,7 +15,7 @@ from functools import partial
 
 import polars as pl
 
-from simtool.analysis.comparison.runs import Run, run_of
+from simtool.analysis.comparison.runs import Run, content_of, run_of
 from simtool.analysis.divergence import describe_divergence
 from simtool.trace.manifest import PRICED_ORIGINS, Manifest
 from simtool.trace.trace import Trace
@@ -85,7 +85,7 @@ def _arm(label: str, traces: Sequence[Trace], group: str) -> Arm:
     copies = []
     for trace in traces:
         run = run_of(trace)
-        content = run.whole.content if run.whole is not None else run.name
+        content = content_of(trace) if run.whole is not None and len(traces) > 1 else run.name
         if content in kept:
             copies.append(f"{trace.path} holds the same steps as {kept[content][0].path}: one run, not a repetition")
         else:

@@ -28,7 +28,6 @@ class Whole:
     """All steps of a run, prefills too. tokens: emitted, [steps]; duration_ns: to the next step's start, [steps].
 
     batch: the largest. filled: whether all slots were ever busy at once. start_ns, end_ns: on the run's clock.
-    content: names what the run holds; runs of one content are one run.
     """
 
     tokens: Counts
@@ -37,7 +36,6 @@ class Whole:
     filled: bool
     start_ns: int
     end_ns: int
-    content: str
 
 
 @dataclass(frozen=True)
@@ -127,11 +125,11 @@ def _whole(trace: Trace) -> Whole:
         filled=batch >= trace.manifest.concurrency,
         start_ns=int(starts[0]),
         end_ns=int(ends.max()),
-        content=_content(trace),
     )
 
 
-def _content(trace: Trace) -> str:
+def content_of(trace: Trace) -> str:
+    """Return a name of what a trace's steps and rows hold; runs of one content are one run."""
     told = hashlib.sha256(trace.table("steps").write_csv().encode())
     for rows in trace.stretches("rows", *_ROWS):
         told.update(rows.write_csv(include_header=False).encode())

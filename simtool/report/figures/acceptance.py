@@ -25,14 +25,14 @@ _BLUE, _ORANGE, _GREEN = ORIGIN_COLOURS["live"], ORIGIN_COLOURS["modeled"], ORIG
 
 @dataclass(frozen=True)
 class Acceptance:
-    """What one run says. left_out: blocks beyond those that were judged.
+    """What one run says. cut: whether there are blocks beyond those that were judged.
 
     autocorrelation: of a request's expected accepted drafts from block to block.
     """
 
     label: str
     blocks: int
-    left_out: int
+    cut: bool
     positions: tuple[PositionQuality, ...]
     bins: tuple[ReliabilityBin, ...]
     autocorrelation: float | None
@@ -50,7 +50,7 @@ def acceptance(arms: Sequence[Arm]) -> Acceptance | None:
             best = Acceptance(
                 label=arm.label,
                 blocks=len(blocks.match_run),
-                left_out=blocks.left_out,
+                cut=blocks.cut,
                 positions=tuple(quality),
                 bins=tuple(bins),
                 autocorrelation=autocorrelation(blocks),

@@ -150,7 +150,7 @@ def _acceptance(info: Acceptance | None) -> list[Section]:
         if info.autocorrelation is None
         else (f" A request's expected acceptance correlates {info.autocorrelation:.2f} from one step to the next.")
     )
-    first = "the first " if info.left_out else ""
+    first = "the first " if info.cut else ""
     source = f"From {info.label}, {first}{info.blocks} drafted blocks."
     return [
         Section(

@@ -48,7 +48,7 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
     for outcomes in trace.stretches("outcomes"):
         request = places.numbers.of(outcomes["request_id"])
         place = places.of(request, outcomes["anchor_position"].cast(pl.Int64).to_numpy())
-        doubtful = outcomes.clear() if _one_after_another(place) else outcomes
+        doubtful = outcomes.clear() if _one_after_another(place, outcomes["source"]) else outcomes
         tally.alike((*_KEY, "source"), doubtful)
         tally.add(rules, outcomes)
         tally.probabilities("confidence", sl, outcomes)
@@ -62,9 +62,11 @@ def check_outcomes(trace: Trace) -> Iterator[Finding]:
     yield from known.gaps()
 
 
-def _one_after_another(place: Ints) -> bool:
-    """Whether every outcome is of an anchor that there is, and of a later one than that before it."""
-    return bool((place >= 0).all() and (place[1:] > place[:-1]).all())
+def _one_after_another(place: Ints, source: pl.Series) -> bool:
+    """Whether every outcome is of an anchor that there is, and each after the one before it: by anchor, then source."""
+    visited, filled = ((source == name).to_numpy() for name in _SOURCES)
+    rank = 2 * place + visited  # of one anchor the filled comes first, as in the alphabet
+    return bool((place >= 0).all() and (visited | filled).all() and (rank[1:] > rank[:-1]).all())
 
 
 def _requests(trace: Trace) -> pl.DataFrame:

@@ -27,7 +27,7 @@ def _run(start_ns: int, length_ns: int = 100, *, speed: float = 1.0, batch: int 
     rng = np.random.default_rng((start_ns, batch))
     tokens = rng.integers(4, 12, 200)
     duration = (1e6 / speed * (1 + 0.05 * rng.standard_normal(200))).astype(np.int64)
-    whole = Whole(tokens, duration, batch, filled, start_ns, start_ns + length_ns, content=f"{start_ns} {batch}")
+    whole = Whole(tokens, duration, batch, filled, start_ns, start_ns + length_ns)
     return Run("run", tokens, duration, None, whole)
 
 
