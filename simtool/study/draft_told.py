@@ -9,13 +9,14 @@ import polars as pl
 
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.analysis.metrics import decode_steps, full_occupancy
-from simtool.replay.replay import replay
+from simtool.analysis.metrics import decode_steps_of, full_occupancy
+from simtool.replay.passing import passing_replay
 from simtool.step.ops import Lane
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Job, Setting, arm_of, run_cells, simulator_of
 from simtool.units import NS_PER_MS
 
+_READ = ("step", "op", "lane", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns")
 #: Sides that an op's work is on: the host, or any stream of the device.
 HOST, DEVICE = "host", "device"
 #: The device work whose time the controller may be told, and the host's decision.
@@ -41,16 +42,16 @@ def op_times_ns(setting: Setting, placement: Placement) -> dict[tuple[str, str],
     """
     (scenario,) = replace(setting, seeds=()).scenarios(placement)
     simulator = simulator_of(setting, placement)
-    trace = replay(setting.source, setting.profile, scenario, simulator=simulator).trace(setting.source.path)
-    full = full_occupancy(decode_steps(trace.table("steps"), trace.table("rows")))
     side = pl.when(pl.col("lane") == Lane.HOST.value).then(pl.lit(HOST)).otherwise(pl.lit(DEVICE))
     waited = (pl.col("wait_end_ns") - pl.col("wait_start_ns")).fill_null(0)
-    times = (
-        trace.table("events")
-        .filter(pl.col("step").is_in(full["step"].implode()))
-        .group_by("op", side=side)
-        .agg(total_ns=(pl.col("end_ns") - pl.col("start_ns") - waited).sum())
-    )
+    own = (pl.col("end_ns") - pl.col("start_ns") - waited).alias("total_ns")
+    with passing_replay(setting.source, setting.profile, scenario, simulator=simulator) as (trace, _):
+        full = full_occupancy(decode_steps_of(trace))
+        mine = pl.col("step").is_in(full["step"].implode())
+        parts = [
+            events.filter(mine).group_by("op", side=side).agg(own.sum()) for events in trace.stretches("events", *_READ)
+        ]
+    times = pl.concat(parts).group_by("op", "side").agg(pl.col("total_ns").sum())
     return {(op, where): total_ns / full.height for op, where, total_ns in times.iter_rows()}
 
 

@@ -29,6 +29,8 @@ def workload(trace: Trace, concurrency: int, waves: int | None) -> Trace:
             "run at once; record more prompts, or queue them again with --waves"
         )
     wanted = queue.height if waves is None else max(waves * concurrency, _MIN_REQUESTS)
+    if wanted == queue.height == trace.height("requests") and trace.manifest.complete:
+        return trace.with_table("requests", queue)  # rows and outcomes are all of these, and stay where they are
     copies = range(-(-wanted // queue.height))
     period_ns = _whole(queue["admitted_ns"].max()) + 1
     requests = pl.concat(

@@ -102,8 +102,9 @@ class PointStore:
 def _hash_trace(trace: Trace) -> str:
     digest = blake2b(json.dumps([str(trace.path), trace.manifest.to_dict()], sort_keys=True).encode(), digest_size=16)
     for name in _SERVED:
-        trace.table(name).rechunk().write_ipc(encoded := BytesIO())
-        digest.update(encoded.getbuffer())
+        for part in trace.stretches(name):
+            part.rechunk().write_ipc(encoded := BytesIO())
+            digest.update(encoded.getbuffer())
     return digest.hexdigest()
 
 

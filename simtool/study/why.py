@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import polars as pl
 
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.analysis.critical_path.backtrace import LATENCY, WORKING
-from simtool.analysis.critical_path.critical_path import critical_path
-from simtool.analysis.critical_path.totals import executors_of
-from simtool.analysis.metrics import decode_steps, full_occupancy
+from simtool.analysis.critical_path.totals import EVENTS, busy_of, executors_of, path_totals
+from simtool.analysis.metrics import decode_steps_of, full_occupancy
 from simtool.replay.caveats import Caveats
-from simtool.replay.replay import replay
+from simtool.replay.passing import passing_replay
 from simtool.step.placement import BUILT_IN, Placement
 from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent, simulator_of
 from simtool.units import format_ns
@@ -166,17 +166,17 @@ class _Path:
 
 def _on_path(setting: Setting, placement: Placement) -> _Path:
     scenario = replace(setting, seeds=()).scenarios(placement)[0]
-    replayed = replay(setting.source, setting.profile, scenario, simulator=simulator_of(setting, placement))
-    trace = replayed.trace(setting.source.path)
-    every = decode_steps(trace.table("steps"), trace.table("rows"))
-    full = full_occupancy(every)
-    events = trace.table("events").filter(pl.col("step").is_in(full["step"].implode()))
-    segments = critical_path(full, events, executors_of(trace)).segments
+    simulator = simulator_of(setting, placement)
+    with passing_replay(setting.source, setting.profile, scenario, simulator=simulator) as (trace, _):
+        every = decode_steps_of(trace)
+        full = full_occupancy(every)
+        events = partial(trace.stretches, "events", *EVENTS)
+        paths, _ = path_totals(full, events, executors_of(trace), busy_of(trace))
     works = pl.col("part").is_in([part.value for part in WORKING])
-    sums = segments.group_by(
+    sums = paths.parts.group_by(
         op=pl.when(works).then("op").otherwise(pl.lit(LATENCY)),
         lane=pl.when(works).then("lane").otherwise(pl.lit("")),
-    ).agg(total_ns=(pl.col("end_ns") - pl.col("start_ns")).sum())
+    ).agg(total_ns=pl.col("ns").sum())
     found = {(op, lane): total_ns / full.height for op, lane, total_ns in sums.iter_rows()}
     lengths = (float(steps["duration_ns"].to_numpy().mean()) for steps in (full, every))
     return _Path(found, MeanStep(*lengths))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Self, TypeVar, cast
 
 import polars as pl
 
@@ -60,6 +60,10 @@ class Trace:
         if table in self._frames:
             return self._frames[table].filter(pl.col("step").is_in(steps))
         return self._source(table).of_steps(steps)
+
+    def with_table(self, name: str, frame: pl.DataFrame) -> Self:
+        """Return the trace with another table in the place of its own; nothing is written."""
+        return dataclasses.replace(self, _frames={**self._frames, name: frame}, _made={})
 
     def once(self, what: str, make: Callable[[Trace], _T]) -> _T:
         """Return what `make` makes of the trace; made once for each name, and kept while the trace is."""

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from simtool.cli.main import run
-from simtool.cli.shared import replaying
 from simtool.profile.storage import load_profile
+from simtool.replay import passing
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.controller import ControllerSettings, LinearPredictor
@@ -128,8 +128,9 @@ def test_a_large_replay_that_is_not_kept_goes_through_the_disk_and_says_the_same
     profile = calibrated(recorded)
     capsys.readouterr()
     told = []
-    for many in (replaying._MANY_TOKENS, 0):
-        monkeypatch.setattr(replaying, "_MANY_TOKENS", many)
-        assert run(["replay", str(recorded / "lag"), "--profile", profile, "--policy", "lag", "--json"]) == 0
+    for many in (passing._MANY_TOKENS, 0):
+        monkeypatch.setattr(passing, "_MANY_TOKENS", many)
+        for command in ("replay", "why", "tornado"):
+            assert run([command, str(recorded / "lag"), "--profile", profile, "--policy", "lag", "--json"]) == 0
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]

@@ -1,5 +1,7 @@
 """What is cut, what is queued again, and what is refused."""
 
+import dataclasses
+
 import pytest
 
 from simtool.errors import UsageError
@@ -7,6 +9,8 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.study.full_batch import workload
+from simtool.trace.queue_order import queue_order
+from simtool.trace.trace import Trace
 from tests.replay.synthetic import constant_costs, profile_of, random_work, source_trace
 
 
@@ -19,6 +23,15 @@ def test_the_whole_trace_once(source):
     assert workload(source, 4, None).table("requests").height == 10
     with pytest.raises(UsageError, match="holds 10 finished requests"):
         workload(source, 11, None)
+
+
+def test_the_whole_of_a_stored_trace_stays_where_it_is(source):
+    whole, asked = workload(source, 4, None), queue_order(source)
+    assert whole.table("requests").equals(asked)
+    cut = workload(Trace(source.path, dataclasses.replace(source.manifest, complete=False)), 4, None)
+    for name in ("rows", "outcomes"):
+        assert whole.file_of(name) == source.file_of(name)
+        assert whole.table(name).equals(cut.table(name))  # row by row picked out of the trace
 
 
 def test_cut_to_the_first_of_the_queue(source):

@@ -7,7 +7,7 @@ steps after another (pieces.py), so that work and memory grow with the events an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import polars as pl
@@ -19,7 +19,7 @@ from simtool.analysis.critical_path.nodes import make_nodes
 from simtool.analysis.critical_path.per_op import Columns, sum_ops
 from simtool.analysis.critical_path.pieces import Names, Pieces, make_pieces
 
-__all__ = ["CriticalPath", "Part", "critical_path", "mean_by_op"]
+__all__ = ["CriticalPath", "Part", "PathBlock", "critical_path", "mean_by_op", "path_blocks"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,20 @@ class CriticalPath:
     ops: pl.DataFrame
 
 
+@dataclass(frozen=True)
+class PathBlock:
+    """The paths of some steps as numbers. steps: the numbers of its steps, [steps]. names: what op and lane stand for.
+
+    segments, ops: the columns of a `CriticalPath`; step: a place in `steps`, part: one in PARTS, op and lane: in
+    `names`. ops have `ran` besides: false where an op's slack means nothing.
+    """
+
+    steps: pl.Series
+    names: Names
+    segments: Columns
+    ops: Columns
+
+
 def critical_path(
     steps: pl.DataFrame, events: pl.DataFrame, executors: Mapping[str, str], busy: BusyTime | None = None
 ) -> CriticalPath:
@@ -44,15 +58,22 @@ def critical_path(
     executors: lane -> what runs it in order (manifest.details["executors"]); lanes not named run by themselves.
     busy: when the device ran, where that is known already; None: as the events say.
     """
-    steps = steps.sort("step")
-    pieces = make_pieces(steps, events)
-    busy = device_busy(events) if busy is None else busy
-    blocks = [
-        _of_block(block, steps["step"].slice(block.first_step, len(block.starts_ns)), executors, busy)
-        for block in pieces.blocks()
-    ]
-    segments, ops = (pl.concat(tables) for tables in zip(*blocks, strict=True))
+    blocks = list(path_blocks(steps, events, executors, busy))
+    segments, ops = (
+        pl.concat([_named(columns, block.names, block.steps) for block, columns in tables])
+        for tables in ([(block, block.segments) for block in blocks], [(block, block.ops) for block in blocks])
+    )
     return CriticalPath(segments, ops.with_columns(slack_ns=pl.when("ran").then("slack_ns")).drop("ran"))
+
+
+def path_blocks(
+    steps: pl.DataFrame, events: pl.DataFrame, executors: Mapping[str, str], busy: BusyTime | None = None
+) -> Iterator[PathBlock]:
+    """Yield the paths of some steps after another; see `critical_path`."""
+    steps = steps.sort("step")
+    busy = device_busy(events) if busy is None else busy
+    for block in make_pieces(steps, events).blocks():
+        yield _of_block(block, steps["step"].slice(block.first_step, len(block.starts_ns)), executors, busy)
 
 
 def mean_by_op(path: CriticalPath) -> pl.DataFrame:
@@ -60,30 +81,28 @@ def mean_by_op(path: CriticalPath) -> pl.DataFrame:
 
     An op that some steps lack counts 0 there, except for slack, which is the mean over the steps that ran it.
     """
-    return means_of_ops(sum_by_op(path), path.segments["step"].n_unique())
-
-
-_SUMMED = ("duration_ns", "on_path_ns", "exposed_ns", "hidden_ns")
-
-
-def sum_by_op(path: CriticalPath) -> pl.DataFrame:
-    """Sum over steps: op, lane, the `ops` columns in ns, and slacks, the number of steps that have a slack."""
     slack = pl.col("slack_ns")
-    return path.ops.group_by("op", "lane").agg(pl.col(*_SUMMED).sum(), slack.sum(), slacks=slack.count())
+    sums = path.ops.group_by("op", "lane").agg(pl.col(*SUMMED).sum(), slack.sum(), slacks=slack.count())
+    return means_of_ops(sums, path.segments["step"].n_unique())
+
+
+#: What of an op is summed over steps, besides its slack.
+SUMMED = ("duration_ns", "on_path_ns", "exposed_ns", "hidden_ns")
 
 
 def means_of_ops(sums: pl.DataFrame, steps: int) -> pl.DataFrame:
-    """Average sums as of `sum_by_op`, several an op where they come from several stretches of so many steps."""
-    grouped = sums.group_by("op", "lane").agg(pl.col(*_SUMMED, "slack_ns", "slacks").sum())
+    """Average sums over so many steps: op, lane, SUMMED, slack_ns and slacks, how many steps have a slack.
+
+    There may be several an op, of several stretches of the steps.
+    """
+    grouped = sums.group_by("op", "lane").agg(pl.col(*SUMMED, "slack_ns", "slacks").sum())
     slack = pl.when(pl.col("slacks") > 0).then(pl.col("slack_ns") / pl.col("slacks")).alias("slack_ns")
-    means = [(pl.col(name) / max(steps, 1)).alias(name) for name in _SUMMED]
+    means = [(pl.col(name) / max(steps, 1)).alias(name) for name in SUMMED]
     return grouped.select("op", "lane", *means, slack).sort("on_path_ns", "op", descending=[True, False])
 
 
-def _of_block(
-    pieces: Pieces, steps: pl.Series, executors: Mapping[str, str], busy: BusyTime
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the segments and ops of one block. steps: the numbers of its steps."""
+def _of_block(pieces: Pieces, steps: pl.Series, executors: Mapping[str, str], busy: BusyTime) -> PathBlock:
+    """Return the paths of one block. steps: the numbers of its steps."""
     graph = build_graph(make_nodes(pieces), executors)
     path = backtrace(graph, pieces.starts_ns, pieces.ends_ns)
     exposed_ns = path.end_ns - path.start_ns - busy.within(path.start_ns, path.end_ns)
@@ -91,7 +110,7 @@ def _of_block(
     segments = {"step": path.step, "part": path.part, "op": op, "lane": lane}
     segments |= {"start_ns": path.start_ns, "end_ns": path.end_ns, "exposed_ns": exposed_ns}
     ops = sum_ops(graph, path, exposed_ns, slack(graph, pieces.ends_ns), pieces.starts_ns)
-    return _named(segments, pieces.names, steps), _named(ops, pieces.names, steps)
+    return PathBlock(steps, pieces.names, segments, ops)
 
 
 def _named(columns: Columns, names: Names, steps: pl.Series) -> pl.DataFrame:

@@ -33,7 +33,7 @@ def sum_ops(graph: DependencyGraph, path: Path, exposed_ns: Ints, slack_ns: Ints
     owner = np.where(path.node == NO_NODE, len(nodes) + path.step, path.node)
     length_ns = path.end_ns - path.start_ns
     on_path_ns, exposed_by_ns, working_ns = (
-        _sums(owner, of_segments, len(step)) for of_segments in (length_ns, exposed_ns, length_ns * path.working)
+        sums_by(owner, of_segments, len(step)) for of_segments in (length_ns, exposed_ns, length_ns * path.working)
     )
 
     cell = (step * len(nodes.names.ops) + op) * len(nodes.names.lanes) + lane
@@ -58,8 +58,8 @@ def sum_ops(graph: DependencyGraph, path: Path, exposed_ns: Ints, slack_ns: Ints
     }
 
 
-def _sums(place: Ints, values: Ints, size: int) -> Ints:
-    """Sum whole numbers by place: exact, as a weighted bincount is not."""
+def sums_by(place: Ints, values: Ints, size: int) -> Ints:
+    """Return the sums of whole numbers by place, [size]: exact, as a weighted bincount is not."""
     sums = np.zeros(size, np.int64)
     np.add.at(sums, place, values)
     return sums

@@ -5,14 +5,18 @@ Events come in stretches, and only sums are kept, so that memory does not grow w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from simtool.analysis.busy import BusyTime, device_busy_over
-from simtool.analysis.critical_path.critical_path import CriticalPath, critical_path, means_of_ops, sum_by_op
+from simtool.analysis.critical_path.backtrace import PARTS
+from simtool.analysis.critical_path.critical_path import SUMMED, PathBlock, means_of_ops, path_blocks
+from simtool.analysis.critical_path.per_op import Columns, sums_by
+from simtool.analysis.critical_path.pieces import Flags, Ints
 from simtool.analysis.critical_path.spans import typical_steps
 from simtool.step.ops import Lane
 from simtool.trace.schema import TABLES
@@ -23,10 +27,16 @@ EVENTS = (
     "step", "op", "lane", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns", "flow", "track", "waits_for",
 )  # fmt: skip
 
+_PARTS = dict.fromkeys(("part", "op", "lane"), pl.String()) | dict.fromkeys(("ns", "exposed_ns"), pl.Int64())
+_OPS = dict.fromkeys(("op", "lane"), pl.String()) | dict.fromkeys((*SUMMED, "slack_ns", "slacks"), pl.Int64())
+
 
 @dataclass(frozen=True)
 class PathTotals:
-    """steps: how many paths there are. parts: part, op, ns, exposed_ns of their segments. op_sums: as `sum_by_op`."""
+    """steps: how many paths there are. parts: part, op, lane, ns, exposed_ns of their segments.
+
+    op_sums: what `means_of_ops` takes.
+    """
 
     steps: int
     parts: pl.DataFrame
@@ -79,52 +89,91 @@ def path_totals(
     events: gives the table in its order, no step parted. busy: of all of it.
     """
     whole, part = _Sums(), _Sums()
-    for path in _paths(steps.sort("step"), events(), executors, busy):
-        whole.add(path)
+    for block, first in _paths(steps.sort("step"), events(), executors, busy):
+        wanted = block.steps.to_numpy() >= first
+        whole.add(block, wanted)
         if some is not None:
-            of_some = pl.col("step").is_in(some.implode())
-            part.add(CriticalPath(path.segments.filter(of_some), path.ops.filter(of_some)))
+            part.add(block, wanted & np.isin(block.steps.to_numpy(), some.to_numpy()))
     return whole.totals(), (whole if some is None else part).totals()
 
 
 class _Sums:
-    """Sums of paths, stretch by stretch."""
+    """Sums of paths, block by block."""
 
     def __init__(self) -> None:
-        self._parts: list[pl.DataFrame] = []
-        self._ops: list[pl.DataFrame] = []
+        self._parts = [pl.DataFrame(schema=_PARTS)]
+        self._ops = [pl.DataFrame(schema=_OPS)]
         self._steps = 0
 
-    def add(self, path: CriticalPath) -> None:
-        length = (pl.col("end_ns") - pl.col("start_ns")).alias("ns")
-        self._parts.append(path.segments.group_by("part", "op").agg(length.sum(), pl.col("exposed_ns").sum()))
-        self._ops.append(sum_by_op(path))
-        self._steps += path.segments["step"].n_unique()
+    def add(self, block: PathBlock, wanted: Flags) -> None:
+        """Add the paths of the wanted steps of a block, [steps]."""
+        segments = _of_steps(block.segments, wanted)
+        lengths = {"ns": segments["end_ns"] - segments["start_ns"], "exposed_ns": segments["exposed_ns"]}
+        self._parts.append(_summed(block, segments, ("part", "op", "lane"), lengths))
+        ops = _of_steps(block.ops, wanted)
+        slack = {"slack_ns": ops["slack_ns"] * ops["ran"], "slacks": ops["ran"].astype(np.int64)}
+        self._ops.append(_summed(block, ops, ("op", "lane"), {name: ops[name] for name in SUMMED} | slack))
+        self._steps += len(np.unique(segments["step"]))
 
     def totals(self) -> PathTotals:
-        parts = pl.concat(self._parts).group_by("part", "op").agg(pl.col("ns", "exposed_ns").sum())
-        return PathTotals(self._steps, parts.sort("part", "op"), pl.concat(self._ops))
+        place = "part", "op", "lane"
+        parts = pl.concat(self._parts).group_by(place).agg(pl.col("ns", "exposed_ns").sum())
+        return PathTotals(self._steps, parts.sort(place), pl.concat(self._ops))
+
+
+def _of_steps(columns: Columns, wanted: Flags) -> Columns:
+    """The rows of the wanted steps."""
+    mine = wanted[columns["step"]]
+    return columns if mine.all() else {name: column[mine] for name, column in columns.items()}
+
+
+def _summed(block: PathBlock, columns: Columns, keys: Sequence[str], values: Mapping[str, Ints]) -> pl.DataFrame:
+    """Sum values, [rows], by keys among the columns, which come back as names."""
+    names = {"part": [part.value for part in PARTS], "op": block.names.ops, "lane": block.names.lanes}
+    shape = tuple(len(names[key]) for key in keys)
+    cell = np.ravel_multi_index(tuple(columns[key] for key in keys), shape)
+    there, row = np.unique(cell, return_inverse=True)
+    places = zip(keys, np.unravel_index(there, shape), strict=True)
+    named = {key: pl.Series(key, names[key], pl.String).gather(place) for key, place in places}
+    return pl.DataFrame(named | {name: sums_by(row, each, len(there)) for name, each in values.items()})
 
 
 def _paths(
     steps: pl.DataFrame, stretches: Iterable[pl.DataFrame], executors: Mapping[str, str], busy: BusyTime
-) -> Iterator[CriticalPath]:
-    """Yield the paths of the steps of each stretch. What still runs when a stretch ends is looked at in the next."""
+) -> Iterator[tuple[PathBlock, int]]:
+    """Yield the paths of the steps of each stretch, and the number of the first step that is not told of before.
+
+    What still runs when a stretch ends is looked at in the next.
+    """
     running: pl.DataFrame | None = None
     done = 0  # steps whose paths are told
     for events in stretches:
         here = events if running is None else pl.concat([running, events])
         top = int(steps["step"].search_sorted(events["step"][-1], "right")) if len(events) else done
-        yield _without(critical_path(_with(running, steps, done, top), here, executors, busy), steps["step"], done, top)
+        yield from _told(steps, here, executors, busy, (running, done, top))
         done = top
         if done < len(steps):
             outlasts = (pl.col("lane") != Lane.HOST.value) & (pl.col("end_ns") > int(steps["start_ns"][done]))
             running = here.filter(outlasts)
     nothing = pl.DataFrame(schema={name: TABLES["events"].polars_schema[name] for name in EVENTS})
     here = nothing if running is None else running
-    yield _without(
-        critical_path(_with(running, steps, done, len(steps)), here, executors, busy), steps["step"], done, len(steps)
-    )
+    yield from _told(steps, here, executors, busy, (running, done, len(steps)))
+
+
+def _told(
+    steps: pl.DataFrame,
+    events: pl.DataFrame,
+    executors: Mapping[str, str],
+    busy: BusyTime,
+    part: tuple[pl.DataFrame | None, int, int],
+) -> Iterator[tuple[PathBlock, int]]:
+    """The paths of a part of the steps: what still ran before it, where it begins, and its end."""
+    running, low, high = part
+    if low == high:
+        return
+    first = int(steps["step"][low])
+    for block in path_blocks(_with(running, steps, low, high), events, executors, busy):
+        yield block, first
 
 
 def _with(running: pl.DataFrame | None, steps: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
@@ -133,11 +182,3 @@ def _with(running: pl.DataFrame | None, steps: pl.DataFrame, low: int, high: int
     if running is None or running.is_empty():
         return mine
     return pl.concat([steps.head(low).filter(pl.col("step").is_in(running["step"].implode())), mine])
-
-
-def _without(path: CriticalPath, steps: pl.Series, low: int, high: int) -> CriticalPath:
-    """The paths of the steps from low to high only."""
-    if low == high:
-        return CriticalPath(path.segments.clear(), path.ops.clear())
-    mine = pl.col("step") >= int(steps[low])
-    return CriticalPath(path.segments.filter(mine), path.ops.filter(mine))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from simtool.cli.options import check_output, command_line
@@ -21,10 +20,6 @@ if TYPE_CHECKING:
     from simtool.replay.workload import Workload
     from simtool.step.placement import Placement
     from simtool.trace.trace import Trace
-
-
-#: Tokens to emit from which a replay that is not kept goes through the disk: in memory a million take a gigabyte.
-_MANY_TOKENS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -117,31 +112,21 @@ class Replays:
 
     def _run(self, served: Trace, scenario: Scenario, outputs: Outputs | None) -> TraceLine:
         """Replay once and keep only its line: many seeds are many traces."""
+        from simtool.replay.passing import passing_replay
         from simtool.replay.profiling.step_table import with_step_table
-        from simtool.replay.replay import replay, replay_and_tell
+        from simtool.replay.replay import replay_and_tell
 
         costs = self.costs.refitted(scenario.seed) if self.refitted else self.costs
         scenario = with_step_table(served, self.costs, scenario, self.asked)
         told: dict[str, object] = {"command": command_line()}
         if self.refitted:
             told["refit"] = scenario.seed
-        if outputs is None and _is_large(served):
-            with TemporaryDirectory(prefix="simtool-") as folder:
-                path = Path(folder) / served.path.name
-                trace, caveats = replay_and_tell(path, served, costs, scenario, simulator=self.simulator, told=told)
+        if outputs is None:
+            with passing_replay(served, costs, scenario, simulator=self.simulator, told=told) as (trace, caveats):
                 line = line_of(trace)
             return replace(line, run=replace(line.run, name=str(served.path)), caveats=caveats)
-        if outputs is None:
-            replayed = replay(served, costs, scenario, simulator=self.simulator)
-            details = {**replayed.manifest.details, **told}
-            replayed = replace(replayed, manifest=replace(replayed.manifest, details=details))
-            return replace(line_of(replayed.trace(served.path)), caveats=replayed.caveats)
         path = outputs.path(scenario.placement, scenario.seed)
         trace, caveats = replay_and_tell(
             path, served, costs, scenario, force=outputs.force, simulator=self.simulator, told=told
         )
         return replace(line_of(trace), caveats=caveats)
-
-
-def _is_large(served: Trace) -> bool:
-    return int(served.columns("requests", "output_tokens")["output_tokens"].sum()) >= _MANY_TOKENS
