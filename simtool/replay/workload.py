@@ -18,8 +18,8 @@ import polars as pl
 
 from simtool.errors import TraceError, UsageError
 from simtool.replay.admission import admissible
-from simtool.replay.drawn import DrawnTrace
 from simtool.replay.keyed_rng import uniform
+from simtool.replay.outcomes.drawn import DrawnTrace
 from simtool.replay.scenario import Scenario
 from simtool.step.scheduler import Request
 from simtool.trace.frames import empty_frame, make_frame

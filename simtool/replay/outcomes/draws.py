@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.replay.drawn import DrawnTrace
 from simtool.replay.outcomes.blocks import Blocks, Found, Take, read_found
+from simtool.replay.outcomes.drawn import DrawnTrace
 from simtool.step.scheduler import Request
 
 #: Outcomes that are found at a time, about.

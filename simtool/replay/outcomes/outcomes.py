@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simtool.errors import TraceError
-from simtool.replay.drawn import DrawnTrace
 from simtool.replay.outcomes.blocks import Blocks, Found, read_blocks
+from simtool.replay.outcomes.drawn import DrawnTrace
 from simtool.replay.outcomes.draws import read_drawn
 from simtool.replay.outcomes.substitutes import Known, stand_ins
 from simtool.replay.scenario import OutcomeMode
