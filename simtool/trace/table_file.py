@@ -21,7 +21,7 @@ from simtool.trace.parquet_size import RowGroup, check_values, read_row_groups
 from simtool.trace.schema import Table
 
 #: Rows of a stretch, about: some ten megabytes.
-STRETCH_ROWS = 1 << 17
+STRETCH_ROWS = 1 << 16
 
 
 class TableSource(Protocol):

@@ -17,8 +17,8 @@ PROFILE = profile_of(constant_costs(pre=1_000, duration=5_000))
 
 
 def test_many_draws_are_those_of_each_key():
-    keys = [(seed, f"r{i}", i) for seed in range(3) for i in range(300)]
-    assert uniforms(keys).tolist() == [uniform(*key) for key in keys]
+    heads = [((seed, f"r{i}"), range(i, i + i % 4)) for seed in range(3) for i in range(300)]
+    assert uniforms(heads).tolist() == [uniform(*head, number) for head, numbers in heads for number in numbers]
     assert uniforms([]).tolist() == []
 
 

@@ -69,8 +69,7 @@ class Served:
         """Return the draw of each block of anchors under a seed of the noise."""
         if seed not in self._luck:
             keys = zip(self.names, self.requests.prompt.tolist(), self.requests.total.tolist(), strict=True)
-            blocks = ((seed, name, block) for name, prompt, total in keys for block in blocks_of(prompt, total))
-            self._luck[seed] = uniforms(blocks)
+            self._luck[seed] = uniforms(((seed, name), blocks_of(prompt, total)) for name, prompt, total in keys)
         return self._luck[seed]
 
     @cached_property
@@ -83,9 +82,7 @@ class Served:
     def losing(self) -> Anchors:
         """The anchors with what rounds a what-if loss at each."""
         keys = zip(self.names, self.requests.prompt.tolist(), self.requests.total.tolist(), strict=True)
-        anchors = (
-            ("stale loss", name, anchor) for name, prompt, total in keys for anchor in range(prompt, prompt + total - 1)
-        )
+        anchors = ((("stale loss", name), range(prompt, prompt + total - 1)) for name, prompt, total in keys)
         return self.anchors._replace(stale_luck=uniforms(anchors))
 
 

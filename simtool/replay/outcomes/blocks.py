@@ -6,9 +6,8 @@ Visited and filled outcomes of one anchor are merged: what the timed run saw, wi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,7 +23,7 @@ from simtool.trace.trace import Trace
 
 #: Blocks whose survival is reckoned beforehand: tens of megabytes. Of more it is reckoned where it is asked for.
 _MOST_KEPT = 1 << 19
-_READ = ("request_id", "anchor_position", "confidence", "match_run", "source")
+_READ = ("request_id", "anchor_position", "confidence", "match_run")
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,7 @@ class DraftProbs:
     def of(self, rows: NDArray[np.int32]) -> pl.Series:
         """Return those of some blocks, as a trace keeps them."""
         whole = self._whole
-        return whole.gather(rows) if isinstance(whole, pl.Series) else _lists(whole.all().take(rows, axis=0))
+        return whole.gather(rows) if isinstance(whole, pl.Series) else _lists(whole.take(rows))
 
     @cached_property
     def _whole(self) -> StoredRows | pl.Series:
@@ -88,7 +87,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Found:
-    """Where blocks were drafted, by request and then anchor: each [found]; all of a request, or none.
+    """Where blocks were drafted, request after request, each's by anchor: each [found]; all of a request, or none.
 
     request: index. block: row of the blocks. match_run: 0..N where known, else it tells nothing.
     """
@@ -125,7 +124,7 @@ def read_blocks(trace: Trace, requests: Sequence[Request], take: Take) -> Blocks
     for outcomes in trace.stretches("outcomes", *_READ):
         _check_widths(trace, outcomes)
         blocks.confidence[first : first + len(outcomes)] = _rows(outcomes["confidence"], drafts)
-        take(_found(_places(outcomes, numbers, first)), blocks)
+        take(_found(outcomes, numbers, first), blocks)
         first += len(outcomes)
     return blocks
 
@@ -138,56 +137,31 @@ def read_found(trace: Trace, requests: Sequence[Request]) -> tuple[Blocks, Found
     return blocks, Found(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Found)))
 
 
-class _Places(NamedTuple):
-    """A row for each block of a request: which request, at which anchor, which block, what came of it, and whether the
-    timed run saw that.
-    """
-
-    request: NDArray[np.int32]
-    anchor: NDArray[np.int32]
-    block: NDArray[np.int32]
-    match_run: NDArray[np.int16]
-    known: NDArray[np.bool_]
-    visited: NDArray[np.bool_]
-
-    def at(self, order: NDArray[np.int64]) -> _Places:
-        """Return some of them, in this order."""
-        return _Places._make(column[order] for column in self)
-
-
-def _places(outcomes: pl.DataFrame, numbers: RequestNumbers, first: int) -> _Places:
-    request = numbers.of(outcomes["request_id"])
-    asked = np.flatnonzero(request >= 0)
-    return _Places(
-        request[asked].astype(np.int32),
-        outcomes["anchor_position"].to_numpy()[asked],
-        (first + asked).astype(np.int32),
-        outcomes["match_run"].fill_null(0).cast(pl.Int16).to_numpy()[asked],
-        outcomes["match_run"].is_not_null().to_numpy()[asked],
-        (outcomes["source"] == "visited").to_numpy()[asked],
+def _found(outcomes: pl.DataFrame, numbers: RequestNumbers, first: int) -> Found:
+    """Where the blocks of some outcomes were drafted; first: the row of the first of them."""
+    runs = outcomes["match_run"]
+    found = Found(
+        request=numbers.of(outcomes["request_id"]).astype(np.int32),
+        anchor=outcomes["anchor_position"].to_numpy(),
+        block=np.arange(first, first + len(outcomes), dtype=np.int32),
+        match_run=runs.fill_null(0).cast(pl.Int16).to_numpy(),
+        known=runs.is_not_null().to_numpy(),
     )
+    asked = found.request >= 0
+    return _merged(found if asked.all() else found.where(asked))
 
 
-def _found(places: _Places) -> Found:
-    """Where blocks were drafted, in order."""
-    lowest = int(places.anchor.min(initial=0))
-    span = int(places.anchor.max(initial=0)) - lowest + 1
-    key = places.request.astype(np.int64) * span + places.anchor - lowest
-    if (np.diff(key) <= 0).any():  # a table holds each request's anchors in their order, and most have one block each
-        order = np.lexsort((~places.visited, key))
-        key, places = key[order], places.at(order)
-    first = np.flatnonzero(np.diff(key, prepend=-1))
-    told = first
-    if len(first) < len(key):  # of blocks of one anchor, the first whose match run is known tells it
-        tells = np.minimum.reduceat(np.where(places.known, np.arange(len(key)), len(key)), first)
-        told = np.where(tells < len(key), tells, first)
-    return Found(
-        request=places.request[first],
-        anchor=places.anchor[first],
-        block=places.block[first],
-        match_run=places.match_run[told],
-        known=places.known[told],
-    )
+def _merged(found: Found) -> Found:
+    """Make one of the blocks of each anchor. A table's order is that of the sources' names: filled before visited."""
+    ends = np.concatenate(((np.diff(found.anchor) != 0) | (np.diff(found.request) != 0), [True]))
+    if not len(found.anchor) or ends.all():
+        return found
+    last = np.flatnonzero(ends)
+    begins = np.concatenate(([0], last[:-1] + 1))
+    tells = np.maximum.reduceat(np.where(found.known, np.arange(len(ends)), -1), begins)
+    tells = np.where(tells >= 0, tells, last)
+    merged = found.where(ends)
+    return replace(merged, match_run=found.match_run[tells], known=found.known[tells])
 
 
 def _rows(lists: pl.Series, drafts: int) -> NDArray[np.float32]:
@@ -200,8 +174,9 @@ def _lists(rows: NDArray[np.float32]) -> pl.Series:
 
 
 def _check_widths(trace: Trace, outcomes: pl.DataFrame) -> None:
-    wrong = outcomes.filter(pl.col("confidence").list.len() != trace.manifest.sl)
-    for request_id, anchor, confidence in wrong.select("request_id", "anchor_position", "confidence").iter_rows():
+    wrong = (outcomes["confidence"].list.len() != trace.manifest.sl).arg_true()
+    if len(wrong):
+        request_id, anchor, confidence = outcomes.row(wrong[0])[:3]
         raise TraceError(
             f"{trace.path}: request {request_id}, anchor {anchor}: {len(confidence)} confidences in a block of "
             f"{trace.manifest.sl} drafts; the trace is damaged"
