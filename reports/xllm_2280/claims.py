@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
 from simtool.step.cost_features import DecodeShape
-from simtool.step.idle_effects import LastWait
+from simtool.step.idle_effects import HOST_IDLE
 from simtool.study.runner import Cell
 from xllm_2280.machines import StudiedMachine
 from xllm_2280.regions import Region
@@ -65,7 +65,7 @@ def hoist_cost(region: Region, machine: StudiedMachine) -> Hoist:
         prefix_lens=[region.sl] * batch,
         emitted=[1] * batch,
     )
-    decide_ns = machine.profile.decode.host["decide"].pre.predict({**shape.features(), **LastWait().features()})
+    decide_ns = machine.profile.decode.host["decide"].pre.predict({**shape.features(), HOST_IDLE: 0.0})
     return Hoist(region, _difference(region, "lag-overlap-late", "lag-overlap"), decide_ns)
 
 

@@ -9,14 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from simtool.analysis.busy import BusyTime, device_busy
 from simtool.analysis.critical_path.critical_path import Part
-from simtool.analysis.critical_path.totals import PathTotals, busy_of, decode_totals, path_totals
+from simtool.analysis.critical_path.totals import busy_of, decode_totals
 from simtool.step.ops import Lane
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
-
-Tables = Mapping[str, pl.DataFrame]
 
 
 @dataclass(frozen=True)
@@ -116,45 +113,20 @@ class Summary:
 
 
 def summarise_trace(trace: Trace) -> Summary:
-    """Summarise a trace; see `summarise`."""
+    """Return the counts and total times of a trace's run; raises TraceError for a table that cannot be read."""
     return trace.once("summary", _summarise_trace)
 
 
 def _summarise_trace(trace: Trace) -> Summary:
-    asked = trace.columns(
+    requests = trace.columns(
         "requests", "arrival_ns", "admitted_ns", "first_token_ns", "finished_ns", "output_tokens"
     )  # fmt: skip
-    return _summary(
-        asked,
-        trace.columns("steps", "step", "kind", "start_ns", "end_ns", "batch", "pruned"),
-        trace.stretches("rows", "step", "prefix_len", "accepted", "emitted"),
-        _Occupied(busy_of(trace), decode_totals(trace)),
-        trace.manifest.concurrency,
-    )
-
-
-def summarise(tables: Tables, executors: Mapping[str, str], slots: int | None = None) -> Summary:
-    """Summarise the tables requests, steps, rows and events of one run. slots: of its batch, where known."""
-    busy, steps = device_busy(tables["events"]), tables["steps"]
-    decode = steps.filter(pl.col("kind") == "decode")
-    paths, _ = path_totals(decode, lambda: [tables["events"]], executors, busy)
-    return _summary(tables["requests"], steps, [tables["rows"]], _Occupied(busy, paths), slots)
-
-
-@dataclass(frozen=True)
-class _Occupied:
-    """busy: when the device ran. paths: of the decode steps."""
-
-    busy: BusyTime
-    paths: PathTotals
-
-
-def _summary(
-    requests: pl.DataFrame, steps: pl.DataFrame, rows: Iterable[pl.DataFrame], occupied: _Occupied, slots: int | None
-) -> Summary:
-    counts = _count(rows)
+    steps = trace.columns("steps", "step", "kind", "start_ns", "end_ns", "batch", "pruned")
+    counts = _count(trace.stretches("rows", "step", "prefix_len", "accepted", "emitted"))
     decode = _decode_steps(steps, counts.tokens)
     full = full_occupancy(decode)
+    paths, on_host = decode_totals(trace), pl.col("lane") == Lane.HOST.value
+    busy_ns = int(busy_of(trace).within(decode["start_ns"], decode["end_ns"]).sum())
     return Summary(
         requests=requests.height,
         finished=requests["finished_ns"].count(),
@@ -177,8 +149,10 @@ def _summary(
         tpot=spread(_tpot_ns(requests)),
         ttft=spread((requests["first_token_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
         queued=spread((requests["admitted_ns"] - requests["arrival_ns"]).drop_nulls().to_numpy()),
-        slots=slots,
-        **_occupation(decode, occupied),
+        device_idle_ns=int(decode["duration_ns"].sum()) - busy_ns,
+        host_busy_ns=int(paths.op_sums.filter(on_host)["duration_ns"].sum()),
+        exposed_ns=int(paths.parts.filter(pl.col("part") == Part.HOST.value)["exposed_ns"].sum()),
+        slots=trace.manifest.concurrency,
     )
 
 
@@ -286,16 +260,6 @@ def _tpot_ns(requests: pl.DataFrame) -> NDArray[np.generic]:
     known = pl.col("finished_ns").is_not_null() & pl.col("first_token_ns").is_not_null()
     done = requests.filter(known & (pl.col("output_tokens") > 1))
     return ((done["finished_ns"] - done["first_token_ns"]) / (done["output_tokens"] - 1)).to_numpy()
-
-
-def _occupation(decode: pl.DataFrame, occupied: _Occupied) -> dict[str, int]:
-    covered = int(occupied.busy.within(decode["start_ns"], decode["end_ns"]).sum())
-    paths, host = occupied.paths, pl.col("lane") == Lane.HOST.value
-    return {
-        "device_idle_ns": int(decode["duration_ns"].sum()) - covered,
-        "host_busy_ns": int(paths.op_sums.filter(host)["duration_ns"].sum()),
-        "exposed_ns": int(paths.parts.filter(pl.col("part") == Part.HOST.value)["exposed_ns"].sum()),
-    }
 
 
 def _span_ns(steps: pl.DataFrame) -> int:

@@ -94,11 +94,6 @@ class Cost:
         """Return the expected duration in ns."""
         return self.intercept_ns + sum(slope * features[name] for name, slope in self.per_feature_ns.items())
 
-    def outside(self, features: Mapping[str, float]) -> list[str]:
-        """Return the features whose value lies well outside what was observed."""
-        ranges = self.ranges.items()
-        return [name for name, (low, high) in ranges if not low / SLACK <= features[name] <= high * SLACK]
-
     def scaled(self, factor: float) -> Cost:
         """Return the cost times a factor, its residuals too."""
         return replace(

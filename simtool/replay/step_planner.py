@@ -16,13 +16,13 @@ from simtool.replay.keyed_rng import uniform
 from simtool.replay.outcomes.outcomes import Outcomes
 from simtool.replay.scenario import Scenario
 from simtool.replay.seats import Seats
-from simtool.step.budget_split import split
 from simtool.step.controller import decide_paths
 from simtool.step.cost_features import DecodeShape, prefill_sizes
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Op
 from simtool.step.placement import PREFILL_ORDER, launches_ahead
 from simtool.step.policies.policy import Aged, Decider, StepView
+from simtool.step.policies.ranking import best_first
 from simtool.step.scheduler import ActiveRequest, Scheduler
 
 #: Steps that are planned at once where nothing depends on the clock.
@@ -176,7 +176,7 @@ class StepPlanner:
         view = self._view(places, anchors) if self.decider else None
         prefixes, fresh = self._ask(self.decider, view) if self.decider and view else self._decide(places, anchors)
         if self._splits_on_device and sum(prefixes) < drafts * len(places):
-            prefixes = split(self.outcomes.paths(places).tolist(), sum(prefixes))
+            prefixes = best_first(self.outcomes.paths(places)).split(sum(prefixes))
         accepted = [min(p, self._match_run[place]) for p, place in zip(prefixes, places, strict=True)]
         if self._stale_loss:
             accepted = self._thinned(accepted, fresh, anchors)

@@ -98,13 +98,8 @@ class DecodeShape:
         )
 
 
-def prefill_features(prompt_lens: Sequence[int]) -> dict[str, float]:
-    """Return the features of a prefill step by name; a prompt row reads its own position + 1 keys."""
-    return dict(zip(PREFILL_FEATURES, prefill_sizes(prompt_lens), strict=True))
-
-
 def prefill_sizes(prompt_lens: Sequence[int]) -> tuple[float, ...]:
-    """Return the sizes of a prefill step in the order of PREFILL_FEATURES."""
+    """Return the sizes of a prefill step in the order of PREFILL_FEATURES; row r of a prompt reads r + 1 keys."""
     rows = sum(prompt_lens)
     keys = sum([length * (length + 1) for length in prompt_lens]) // 2
     return len(prompt_lens), rows, keys, rows

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
 
 from simtool.step.ops import CATALOGUE, Op
 
 
-@dataclass(frozen=True)
-class HandedOn:
-    """Data of the next step that the ops of a step have given by its end."""
-
-    given: frozenset[str]
-
-    @classmethod
-    def of(cls, ops: Sequence[Op]) -> HandedOn:
-        """Return what those of the ops give that run for the next step."""
-        return cls(frozenset(datum for op in ops if op.ahead for datum in op.gives))
+def given_ahead(ops: Iterable[Op]) -> frozenset[str]:
+    """Return the next step's data that the ops of a step have given by its end: what those give that run for it."""
+    return frozenset(datum for op in ops if op.ahead for datum in op.gives)
 
 
 def why_missing(op: Op, need: str, ops: Sequence[Op], given: Collection[str], *, prior: bool = False) -> str:

@@ -7,7 +7,6 @@ The costs that grow with that grow with its logarithm (docs/log/). A recording a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 #: Of a host op: the length of the last wait that ended before it began.
@@ -36,10 +35,6 @@ class LastWait:
         """The feature of an op that begins now."""
         return idle_doublings(self.waited_ns)
 
-    def features(self) -> Mapping[str, float]:
-        """Return the features of an op that begins now."""
-        return {HOST_IDLE: self.doublings}
-
 
 @dataclass
 class LastWork:
@@ -55,11 +50,3 @@ class LastWork:
     def doublings_at(self, start_ns: int) -> float:
         """Return the feature of work that starts at `start_ns`."""
         return 0.0 if self.start_ns is None else idle_doublings(start_ns - self.start_ns)
-
-    def behind(self) -> Mapping[str, float]:
-        """Return the features of the distance at which the next work follows this one."""
-        return {DEVICE_IDLE: self.doublings_behind()}
-
-    def at(self, start_ns: int) -> Mapping[str, float]:
-        """Return the features of work that starts at `start_ns`."""
-        return {DEVICE_IDLE: self.doublings_at(start_ns)}

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Protocol
 
 from simtool.errors import PlacementError
-from simtool.step.handed_on import HandedOn, why_missing
+from simtool.step.handed_on import given_ahead, why_missing
 from simtool.step.ops import Op
 from simtool.step.slot import Slot
 
@@ -131,8 +131,7 @@ def _check_each(placement: Ordered, names: list[str], kind: str) -> None:
 
 def _check_data(placement: Ordered, ops: list[Op], warm: bool) -> set[str]:
     """Needs come before their readers, and nothing that was read is replaced; returns all that is given."""
-    handed = HandedOn.of(ops)
-    own: set[str] = set(handed.given) if warm else set()
+    own = set(given_ahead(ops)) if warm else set()
     coming: set[str] = set()
     readers: dict[tuple[bool, str], str] = {}
     for op in ops:

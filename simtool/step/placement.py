@@ -17,7 +17,7 @@ from simtool.errors import PlacementError, UsageError, did_you_mean
 from simtool.files.names import why_no_name
 from simtool.files.reading import UnreadableError, quoted, read_toml_table
 from simtool.files.writing import expanded
-from simtool.step.handed_on import HandedOn
+from simtool.step.handed_on import given_ahead
 from simtool.step.legality import REBINDS, check
 from simtool.step.ops import CATALOGUE, Op, for_next_step, plain
 from simtool.step.policies.catalogue import POLICIES, parse_policy, policy_from_dict
@@ -75,7 +75,7 @@ class Placement:
     @cached_property
     def handed_on(self) -> frozenset[str]:
         """The next step's data that a step gives where it launches ahead."""
-        return HandedOn.of([op for slot in self.order for op in (slot.pruned, slot.full) if op is not None]).given
+        return given_ahead(op for slot in self.order for op in (slot.pruned, slot.full) if op is not None)
 
     @property
     def splits_on_device(self) -> bool:

@@ -4,10 +4,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simtool.analysis.metrics import spread, summarise, summarise_trace
+from simtool.analysis.metrics import spread, summarise_trace
+from simtool.trace.frames import empty_frame
 from simtool.trace.schema import TABLES
+from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
-from tests.synthetic import EXECUTORS, make_trace
+from tests.synthetic import make_trace
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +57,9 @@ def test_idle_and_exposed_add_up(trace):
     assert summary.exposed_ns <= summary.host_busy_ns
 
 
-def test_an_empty_trace_has_counts_and_no_rates():
-    tables = {name: pl.DataFrame(schema=TABLES[name].polars_schema) for name in ("requests", "steps", "rows", "events")}
-    summary = summarise(tables, EXECUTORS)
+def test_an_empty_trace_has_counts_and_no_rates(trace):
+    nothing = {name: empty_frame(table) for name, table in TABLES.items()}
+    summary = summarise_trace(Trace(trace.path, trace.manifest, nothing))
     assert summary.decode_steps == summary.span_ns == 0
     assert summary.tokens_per_s is summary.acceptance_rate is summary.device_idle_per_step_ns is None
     assert dataclasses.asdict(summary.step)["count"] == 0

@@ -15,11 +15,11 @@ def test_idle_time_counts_doublings_of_a_tenth_of_a_millisecond():
 
 
 def test_the_past_of_an_executor_is_its_last_work():
-    assert LastWork().behind() == LastWork().at(900) == {DEVICE_IDLE: 0}
+    assert LastWork().doublings_behind() == LastWork().doublings_at(900) == 0
     past = LastWork(1_000_000, 1_100_000)
-    assert past.behind() == {DEVICE_IDLE: 1}
-    assert past.at(1_300_000) == {DEVICE_IDLE: 2}
-    assert LastWait(300_000).features() == {HOST_IDLE: 2}
+    assert past.doublings_behind() == 1
+    assert past.doublings_at(1_300_000) == 2
+    assert LastWait(300_000).doublings == 2
 
 
 def after_waits(rows_and_waits, cost):

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simtool.errors import CapacityError, UsageError
-from simtool.step.cost_features import FEATURES, DecodeShape, prefill_features
+from simtool.step.cost_features import FEATURES, PREFILL_FEATURES, DecodeShape, prefill_sizes
 from simtool.step.ops import CATALOGUE
 from simtool.step.scheduler import BlockPool, Request, Scheduler
 
@@ -79,7 +79,12 @@ def test_features_count_what_the_forwards_touch():
         "rectangle_keys": 2 * 4 * 24,
         "draft_rectangle": 2 * 4 * 24,
     }
-    assert prefill_features([2, 3]) == {"batch": 2, "prompt_rows": 5, "prompt_kv": 3 + 6, "accepted_rows": 5}
+    assert dict(zip(PREFILL_FEATURES, prefill_sizes([2, 3]), strict=True)) == {
+        "batch": 2,
+        "prompt_rows": 5,
+        "prompt_kv": 3 + 6,
+        "accepted_rows": 5,
+    }
 
 
 def test_the_catalogue_uses_only_known_features():

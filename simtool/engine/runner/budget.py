@@ -15,7 +15,7 @@ from torch.nn import functional
 def split(confidence: Tensor, budget: int) -> Tensor:
     """Return the prefix length of each sequence [B], `budget` drafts in all: the likeliest to be accepted of [B, N].
 
-    As `step.budget_split.split`: equals go by position, then by sequence.
+    As `step.policies.ranking.best_first`: equals go by position, then by sequence.
     """
     paths = confidence.double().clamp(0, 1).cumprod(1)
     by_place = torch.where(paths.isfinite(), paths, 0.0).t().flatten()

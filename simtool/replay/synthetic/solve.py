@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,7 +92,7 @@ def sharpness_for(process: AcceptanceProcess, acceptance_autocorrelation: float)
         )
 
     def short(sharpness: float) -> float:
-        shape = solve(_with_sharpness(process, sharpness))
+        shape = solve(replace(process, sharpness=sharpness))
         return acceptance_autocorrelation - shape.acceptance_autocorrelation
 
     if (missing := short(MOST_SHARPNESS)) > 0:
@@ -101,15 +101,6 @@ def sharpness_for(process: AcceptanceProcess, acceptance_autocorrelation: float)
             f"{process.confidence_autocorrelation:g} it reaches {acceptance_autocorrelation - missing:.2f} at most"
         )
     return _root(short, 1e-9, MOST_SHARPNESS)
-
-
-def _with_sharpness(process: AcceptanceProcess, sharpness: float) -> AcceptanceProcess:
-    return AcceptanceProcess(
-        acceptance=process.acceptance,
-        sharpness=sharpness,
-        confidence_autocorrelation=process.confidence_autocorrelation,
-        calibration_error=process.calibration_error,
-    )
 
 
 def _phi(value: Reals) -> Reals:

@@ -17,8 +17,8 @@ from simtool.engine.serving.session import RunPlan, Session
 from simtool.errors import PlacementError, UsageError
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
-from simtool.step.budget_split import split
 from simtool.step.placement import DEVICE_SPLIT, parse_placement
+from simtool.step.policies.ranking import best_first
 from simtool.trace.outcome_coverage import add_outcomes, requests_without_outcomes
 from tests.engine import golden
 from tests.engine.across_steps.test_ahead_live import PROMPTS, PRUNING, TOKENS, check_tokens, record
@@ -34,7 +34,7 @@ def test_the_device_splits_as_the_host_would(seed):
     confidence = np.array([[draw.randint(0, 8) / 8 for _ in range(n)] for _ in range(batch)], np.float32)
     paths = confidence.astype(np.float64).cumprod(1)
     for count in range(batch * n + 1):
-        shares = split(paths.tolist(), count)
+        shares = best_first(paths).split(count)
         assert budget.split(torch.tensor(confidence), count).tolist() == shares
         assert sum(shares) == count
         kept, left = ([path for row, share in zip(paths, shares, strict=True) for path in part(row, share)]
