@@ -27,7 +27,7 @@ import simpy
 
 from simtool.profile.profile import Profile
 from simtool.profile.storage import load_profile
-from simtool.replay.replay import replay, replay_to
+from simtool.replay.replay import replay, replay_and_tell
 from simtool.replay.scenario import Scenario, SimulatorChoice, recorded_controller
 from simtool.replay.workload import Workload, recorded_workload
 from simtool.step.placement import BUILT_IN
@@ -56,7 +56,7 @@ def main() -> None:
     trace, profile = open_trace(ROOT / "traces/sl7-lag"), load_profile(ROOT / "models/profiles/measured-sl7.json")
     scenario = Scenario(BUILT_IN["lag"], 32, recorded_controller(trace.manifest))
     if given.keep:
-        replay_to(given.keep, drawn(trace, given.requests), profile, scenario)
+        replay_and_tell(given.keep, drawn(trace, given.requests), profile, scenario)
         return
     if "speed" in given.tables:
         with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,9 @@ def cases_of(trace: Trace, profile: Profile, scenario: Scenario, requests: int, 
     found: dict[str, Case] = {}
     for batch, asked in ((32, requests), (1, max(requests // 8, 1))):
         served, more = drawn(trace, asked), drawn(trace, MORE * asked)
-        kept = replay_to(folder / f"batch-{batch}", more, profile, dataclasses.replace(scenario, concurrency=batch))
+        kept, _ = replay_and_tell(
+            folder / f"batch-{batch}", more, profile, dataclasses.replace(scenario, concurrency=batch)
+        )
         for name in PLACEMENTS:
             placed = dataclasses.replace(scenario, placement=BUILT_IN[name], concurrency=batch)
             noisy = dataclasses.replace(placed, noise="residual")

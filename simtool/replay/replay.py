@@ -62,33 +62,14 @@ def replay(source: Trace, profile: Profile, scenario: Scenario, *, simulator: Si
     Raises TraceError when the trace lacks what the scenario needs, ProfileError when the profile lacks a cost,
     UsageError where the compiled simulator cannot run.
     """
-    profile, scenario = as_run(profile, scenario)
-    simulator = "simpy" if scenario.placement.needs_simpy else simulator
     frames: list[Mapping[str, pl.DataFrame]] = []
-    run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, frames.append)
+    run, manifest, caveats = _run(source, profile, scenario, simulator, frames.append)
     tables = {
         "requests": _with_times(run),
         "outcomes": source.table("outcomes"),
         **{name: pl.concat([each[name] for each in frames]) for name in ("steps", "rows", "events")},
     }
-    caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
-    return Replay(_manifest(source, profile, scenario, run, caveats, simulator), tables, caveats)
-
-
-def replay_to(
-    path: Path | str,
-    source: Trace,
-    profile: Profile,
-    scenario: Scenario,
-    *,
-    force: bool = False,
-    simulator: SimulatorChoice = "simpy",
-) -> Trace:
-    """Replay into a trace on disk, some thousand steps at a time: for replays that are larger than memory.
-
-    The trace is that of `replay(...).save(path)`, and appears whole or not at all. Raises as both do.
-    """
-    return replay_and_tell(path, source, profile, scenario, force=force, simulator=simulator)[0]
+    return Replay(manifest, tables, caveats)
 
 
 def replay_and_tell(
@@ -101,19 +82,17 @@ def replay_and_tell(
     simulator: SimulatorChoice = "simpy",
     told: Mapping[str, object] | None = None,
 ) -> tuple[Trace, Caveats]:
-    """Replay as `replay_to`, and return what the trace's figures rest on too. told: what its details hold besides."""
-    profile, scenario = as_run(profile, scenario)
-    simulator = "simpy" if scenario.placement.needs_simpy else simulator
+    """Replay into a trace on disk, some thousand steps at a time: for replays that are larger than memory.
+
+    The trace is that of `replay(...).save(path)`, and appears whole or not at all; what its figures rest on is returned
+    too. told: what its details hold besides. Raises as both do.
+    """
     with StretchWriter(Path(path), source.manifest, force=force) as writer:
-        run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, writer.add)
-        caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
-        manifest = _manifest(source, profile, scenario, run, caveats, simulator)
-        if told is not None:
-            manifest = dataclasses.replace(manifest, details={**manifest.details, **told})
+        run, manifest, caveats = _run(source, profile, scenario, simulator, writer.add)
         writer.add_all("requests", _with_times(run))
         del run  # the outcomes of all anchors: no longer needed, and large
         _write_outcomes(source, writer)
-        writer.finish(manifest)
+        writer.finish(dataclasses.replace(manifest, details={**manifest.details, **(told or {})}))
     return open_trace(path), caveats
 
 
@@ -150,6 +129,17 @@ class _Run:
 
 #: Takes the next rows of steps, rows and events.
 _Keep = Callable[[Mapping[str, pl.DataFrame]], None]
+
+
+def _run(
+    source: Trace, profile: Profile, scenario: Scenario, simulator: SimulatorChoice, keep: _Keep
+) -> tuple[_Run, Manifest, Caveats]:
+    """Run a scenario as the machine does, by the simulator that can."""
+    profile, scenario = as_run(profile, scenario)
+    simulator = "simpy" if scenario.placement.needs_simpy else simulator
+    run = (_simulate if simulator == "simpy" else _compiled)(source, profile, scenario, keep)
+    caveats = caveats_of(source, profile, scenario, run.visits, run.extrapolated)
+    return run, _manifest(source, profile, scenario, run, caveats, simulator), caveats
 
 
 def _simulate(source: Trace, profile: Profile, scenario: Scenario, keep: _Keep) -> _Run:

@@ -4,7 +4,7 @@ import pytest
 
 from simtool.errors import TraceError
 from simtool.replay import recorder
-from simtool.replay.replay import replay, replay_to
+from simtool.replay.replay import replay, replay_and_tell
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN
 from simtool.trace.checks.check import check_trace
@@ -19,7 +19,7 @@ def test_the_same_trace(tmp_path, monkeypatch, stretch):
     monkeypatch.setattr(recorder, "_STRETCH_STEPS", stretch)
     source = source_trace(tmp_path / "s", random_work(11, 4, 12))
     scenario = Scenario(BUILT_IN["lag-overlap"], 3)
-    kept = replay_to(tmp_path / "to", source, PROFILE, scenario)
+    kept, _ = replay_and_tell(tmp_path / "to", source, PROFILE, scenario)
     saved = replay(source, PROFILE, scenario).save(tmp_path / "saved")
     for name in TABLES:
         assert kept.table(name).equals(saved.table(name)), name
@@ -36,5 +36,5 @@ def test_a_replay_that_fails_leaves_nothing(tmp_path):
     missing = dict(list(work.outcomes.items())[: len(work.outcomes) // 2])
     source = source_trace(tmp_path / "s", type(work)(work.drafts, work.requests, missing))
     with pytest.raises(TraceError, match="has no outcome at anchor"):
-        replay_to(tmp_path / "to", source, PROFILE, Scenario(BUILT_IN["static"], 3))
+        replay_and_tell(tmp_path / "to", source, PROFILE, Scenario(BUILT_IN["static"], 3))
     assert [entry.name for entry in tmp_path.iterdir()] == ["s"]
