@@ -7,7 +7,6 @@ each cost whether it was published, derived from published figures, or assumed.
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from simtool.errors import ProfileError
+from simtool.files.reading import UnreadableError, read_toml_table
 from simtool.profile.cost import Cost
 from simtool.profile.profile import HostCost, Profile, Provenance, StepCosts, WorkCost
 from simtool.step.controller import LinearPredictor
@@ -99,12 +99,9 @@ def _times(figure: _Table, factor: float | None) -> _Table:
 
 def _read(path: Path) -> _Table:
     try:
-        table = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ProfileError(f"{path}: cannot be read ({error.strerror}); give a file of figures") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ProfileError(f"{path}: not TOML ({error}); expected name, executors, host and device figures") from error
-    return table
+        return read_toml_table(path)
+    except UnreadableError as error:
+        raise ProfileError(f"{path}: {error}; expected name, executors, host and device figures in TOML") from error
 
 
 def _build(table: _Table, path: Path, created: str) -> Profile:

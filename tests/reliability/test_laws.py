@@ -12,7 +12,6 @@ from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.step.placement import BUILT_IN, with_lag
 from simtool.study.runner import Setting, run_cells
-from simtool.trace.importers.requests import read_requests
 from simtool.trace.trace import Trace
 from tests.replay.synthetic import constant_costs, profile_of, random_work, save_as_live, source_trace
 
@@ -23,17 +22,6 @@ _PLACEMENTS = ("static", "this-step", "lag", "lag-overlap")
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return source_trace(tmp_path_factory.mktemp("laws") / "source", random_work(5, 4, 6, tokens=12))
-
-
-@pytest.mark.parametrize("name", _PLACEMENTS)
-def test_costs_twice_as_high_make_times_twice_as_long(name: str, source: Trace) -> None:
-    profile, scenario = profile_of(_COSTS), Scenario(BUILT_IN[name], 2)
-    once = replay(source, profile, scenario).tables
-    twice = replay(source, profile.each_cost(lambda cost: cost.scaled(2)), scenario).tables
-    for table in ("steps", "events"):
-        times = pl.col("^.*_ns$")
-        assert once[table].with_columns(times * 2).equals(twice[table])
-    assert once["rows"].equals(twice["rows"])
 
 
 def test_static_is_the_same_under_any_lag(source: Trace) -> None:
@@ -53,18 +41,6 @@ def test_one_process_or_two(source: Trace) -> None:
     for (mine,), (other,) in zip(one, two, strict=True):
         assert mine.tokens_per_s == other.tokens_per_s
         assert mine.idle_ns == other.idle_ns
-
-
-def test_the_order_of_request_lines_says_nothing(tmp_path: Path) -> None:
-    rows = [f"2024-05-10 00:00:{second:02}.0000000,{10 + second},{5 + second}" for second in range(6)]
-    head = "TIMESTAMP,ContextTokens,GeneratedTokens\n"
-    (tmp_path / "a.csv").write_text(head + "\n".join(rows))
-    (tmp_path / "b.csv").write_text(head + "\n".join(reversed(rows)))
-    first, second = (
-        [(r.arrival_ns, r.prompt_tokens, r.max_new_tokens) for r in read_requests(tmp_path / name).requests]
-        for name in ("a.csv", "b.csv")
-    )
-    assert first == second
 
 
 def test_a_table_says_what_the_replay_says(source: Trace, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 from simtool.engine.models.json_file import read_json
 from simtool.engine.prompts.time_limit import stopped_after
 from simtool.errors import CheckpointError, UsageError
+from simtool.files.reading import UnreadableError, read_text
 
 _SPECIAL = ("bos_token", "eos_token", "pad_token", "unk_token")
 
@@ -64,11 +65,14 @@ def chat_template(folder: Path) -> ChatTemplate | None:
     config = read_json(config_path) if config_path.is_file() else {}
     special = {name: text for name in _SPECIAL if (text := _content(config.get(name))) is not None}
     if separate.is_file():
-        return ChatTemplate(str(separate), separate.read_text(encoding="utf-8"), special)
+        try:
+            return ChatTemplate(str(separate), read_text(separate), special)
+        except UnreadableError as error:
+            raise CheckpointError(f"{separate}: {error}; fetch the file again") from error
     template = config.get("chat_template")
     if isinstance(template, list):  # several, by name
-        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
-        template = named.get("default")
+        named = (each for each in template if isinstance(each, dict) and each.get("name") == "default")
+        template = next((each.get("template") for each in named), None)
     return ChatTemplate(str(config_path), template, special) if isinstance(template, str) else None
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from simtool.errors import TraceError
 from simtool.trace.frames import make_frame
+from simtool.trace.importers.given import check_file
 from simtool.trace.importers.imported import Imported, Source, import_manifest
 from simtool.trace.importers.profile import DEFAULTS, ProfileOptions, import_profile, is_profile_table
 from simtool.trace.importers.request_traces.text import other_encoding
@@ -21,6 +22,7 @@ def import_path(path: Path, options: ProfileOptions = DEFAULTS, unit: TimeUnit |
 
     Raises TraceError when nothing is there, it is of no known format, or an option does not apply.
     """
+    check_file(path)
     if not path.exists():
         raise TraceError(f"{path}: is not there; give a profiler's output or a request trace")
     if path.is_dir() or is_profile_table(path):

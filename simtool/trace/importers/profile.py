@@ -14,6 +14,7 @@ from simtool.trace.importers.ascend.timeline_json import is_ascend
 from simtool.trace.importers.chrome_json.columns import Columns, gather
 from simtool.trace.importers.chrome_json.events import EventFile
 from simtool.trace.importers.chrome_json.source import MAX_EXPANDED_BYTES
+from simtool.trace.importers.given import check_file
 from simtool.trace.importers.imported import Imported, Source, import_manifest
 from simtool.trace.importers.kineto import KinetoProfile, read_kineto
 from simtool.trace.importers.ledger import Ledger
@@ -36,6 +37,7 @@ def import_profile(path: Path, options: ProfileOptions = DEFAULTS) -> Imported:
 
     Raises TraceError when it is no profile, holds neither device work nor host calls, or a choice does not fit it.
     """
+    check_file(path)
     ledger = Ledger()
     if path.is_dir():
         return _of_ascend(path, read_ascend(find_files(path), ledger, options.max_expanded_bytes), ledger, options)

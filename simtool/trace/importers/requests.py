@@ -14,6 +14,7 @@ import polars as pl
 
 from simtool.errors import TraceError
 from simtool.step.scheduler import Request
+from simtool.trace.importers.given import check_file
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.request_traces.csv_formats import looks_like_csv, read_csv
 from simtool.trace.importers.request_traces.json_formats import MARKS, read_json
@@ -64,6 +65,7 @@ def read_requests(path: Path, unit: TimeUnit | None = None) -> RequestTrace:
     A request is named after its line or entry. unit: of numeric timestamps whose unit the file does not say.
     Raises TraceError when the file cannot be read, is of no known format, or has no usable row.
     """
+    check_file(path)
     ledger = Ledger()
     text = read_text(path, ledger)
     first = text.lstrip().split("\n", 1)[0]

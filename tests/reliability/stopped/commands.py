@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     **WRITERS,
     "inspect": ("inspect", "toy", "toy2"),
     "compare": ("compare", "toy", "toy2"),
-    "power": ("power", "toy", "toy2"),
+    "power": ("power", "toy", "toy2", "toy3", "toy4"),
     "advise": ("advise", "toy", "toy2", "--jobs", "2", "--seeds", "3"),
     "why": ("why", "toy", *_STUDY),
     "lags": ("lags", "toy"),

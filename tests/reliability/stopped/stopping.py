@@ -25,6 +25,7 @@ from tests.reliability.hostile.inputs import make_inputs
 from tests.reliability.killing import leftovers
 from tests.reliability.stopped.commands import COMMANDS
 from tests.reliability.stopped.whole import whole_outputs, wrong_traces
+from tests.synthetic import make_trace
 
 #: Exit statuses as a shell has them. Python ends itself by the signal where Ctrl-C came within an import.
 KILLED = 128 + signal.SIGKILL
@@ -117,6 +118,8 @@ def writing(run: Run) -> bool:
 def prepare(folder: Path, *, live: bool) -> None:
     """Write what the commands read. live: what `fill` reads too, which is a live run."""
     make_inputs(folder, live=live)
+    for name, placement, noise in (("toy3", "lag", 2), ("toy4", "static", 3)):  # repetitions
+        make_trace(folder / name, placement, noise_seed=noise, requests=5, new_tokens=24)
     lines = [{"prompt_ids": [1 + index % 6, 2, 3], "max_new_tokens": 60} for index in range(12)]
     (folder / "many.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
     (folder / "tmp").mkdir()

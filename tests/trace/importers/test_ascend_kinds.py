@@ -256,6 +256,15 @@ def test_databases_are_read(tmp_path: Path, name: str, as_file: bool) -> None:
     assert imported.manifest.warnings == ["1 rejected: row of TASK has no span of time (first: 1 rows)"]
 
 
+def test_steps_of_a_database_may_have_times_in_texts(tmp_path: Path) -> None:
+    end = BASE_NS + 999_000
+    steps: list[tuple[object, ...]] = [("9", str(BASE_NS), f"{end}.0"), (10, "--5", end), (11, end, BASE_NS)]
+    tables = _tables(STEP_TIME=("id, startNs, endNs", steps))
+    imported = import_path(save_database(tmp_path / "msprof_1.db", tables))
+    assert set(imported.frames["events"]["step"]) == {9}
+    assert any("2 rejected: row of STEP_TIME is no step" in warning for warning in imported.manifest.warnings)
+
+
 def test_mstx_ranges_of_a_database_are_annotations(tmp_path: Path) -> None:
     path = save_database(tmp_path / "msprof_1.db", _tables())
     imported = import_profile(path, ProfileOptions(Choices(rules=load_rules("xllm"))))

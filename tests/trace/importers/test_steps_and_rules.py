@@ -161,7 +161,7 @@ def test_names_of_ops_need_no_rule(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("rule = 3", r"has no \[\[rule\]\]"),
-        ("x = [", "is no TOML"),
+        ("x = [", "not TOML"),
         ("engine = 'e'\nrules = []", "unknown key 'rules'"),
         ("[[rule]]\non='range'\nmatch='a'", "rule 1: expected exactly the keys on, match and op"),
         ("[[rule]]\non='kernel'\nmatch='a'\nop='decide'", "on is 'kernel'; expected one of range, call, work"),

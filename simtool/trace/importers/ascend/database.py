@@ -222,11 +222,13 @@ class _Database:
         if not self.has("STEP_TIME", "id", "startNs", "endNs"):
             return []
         rows = self._connection.execute("SELECT id, startNs, endNs FROM STEP_TIME")
-        return [
-            StepMark(int(number), (int(start), int(end)))
-            for number, start, end in rows
-            if isinstance(number, int) and isinstance(start, int) and isinstance(end, int) and 0 <= number < 10**9
-        ]
+        marks = []
+        for number, start, end in ([_integer(value) for value in row] for row in rows):
+            if number is None or start is None or end is None or not (0 <= number < 10**9 and start <= end):
+                self._ledger.reject("row of STEP_TIME is no step", f"{number}: {start} to {end}")
+            else:
+                marks.append(StepMark(number, (start, end)))
+        return marks
 
     def _count(self, table: str) -> int:
         return int(self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]) if self.has(table) else 0

@@ -12,6 +12,7 @@ import msgspec
 
 from simtool.errors import TraceError
 from simtool.trace.importers.chrome_json.source import MAX_EXPANDED_BYTES
+from simtool.trace.importers.given import check_file
 from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.request_traces.text import other_encoding
 from simtool.trace.importers.step_log.lines import VERSION, Header, Line, LoggedStep, RequestLine, fault, without_places
@@ -58,6 +59,7 @@ def read_step_log(path: Path) -> StepLog:
     Raises TraceError when the file cannot be read, does not begin with a header of a version this simtool reads, goes
     on as another engine's log, or holds no step.
     """
+    check_file(path)
     ledger = Ledger()
     lines = _raw_lines(path, ledger)
     try:

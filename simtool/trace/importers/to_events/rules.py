@@ -17,6 +17,7 @@ from pathlib import Path
 import polars as pl
 
 from simtool.errors import TraceError
+from simtool.files.reading import UnreadableError, read_toml_table
 from simtool.step.ops import CATALOGUE
 from simtool.trace.importers import rule_files
 
@@ -73,25 +74,21 @@ def shipped_rules() -> list[str]:
 def load_rules(name: str) -> NamingRules:
     """Read a rule file: a path, or the name of one that ships. Raises TraceError when it is neither, or not sound."""
     if name in shipped_rules():
-        return _parse(resources.files(rule_files).joinpath(name + _SUFFIX).read_text("utf-8"), name)
+        return _parse(tomllib.loads(resources.files(rule_files).joinpath(name + _SUFFIX).read_text("utf-8")), name)
     path = Path(name)
     if not path.is_file():
         raise TraceError(f"--map {name}: no such file, and no rules of that name ship; these do: {_listed()}")
     try:
-        return _parse(path.read_text("utf-8"), name)
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f"--map {name}: cannot be read ({error}); give a TOML file in UTF-8") from error
+        return _parse(read_toml_table(path), name)
+    except UnreadableError as error:
+        raise TraceError(f"--map {name}: {error}; give a TOML file in UTF-8") from error
 
 
 def _listed() -> str:
     return ", ".join(shipped_rules())
 
 
-def _parse(text: str, source: str) -> NamingRules:
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TraceError(f"--map {source}: is no TOML ({error})") from error
+def _parse(table: Mapping[str, object], source: str) -> NamingRules:
     if unknown := sorted(set(table) - {"engine", "rule"}):
         raise TraceError(f"--map {source}: unknown key {unknown[0]!r}; expected engine and [[rule]]")
     rules = table.get("rule")
