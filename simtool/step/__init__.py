@@ -1,1 +1,1 @@
-"""What a decode step is: ops, placements, the controller, the batch. Plain Python; no torch, no frames."""
+"""What a decode step is: ops, placements, the controller, the batch. Plain Python and arrays; no torch, no frames."""
