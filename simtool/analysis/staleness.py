@@ -73,7 +73,9 @@ def staleness_by_lag(traces: Mapping[int, Trace]) -> list[Staleness]:
         joined = base.join(
             _steps_by_request(trace), on=["request_id", "kind"], suffix="_lagged", nulls_equal=True
         ).sort("request_id")
-        rows = trace.table("rows").join(joined.select("request_id", "kind"), on="request_id")
+        rows = trace.columns("rows", "request_id", "prefix_len", "accepted", "fresh").join(
+            joined.select("request_id", "kind"), on="request_id"
+        )
         kinds = sorted(kind for kind in set(joined["kind"].to_list()) if kind is not None)
         for kind in (ALL, *kinds):
             mine = pl.lit(True) if kind == ALL else pl.col("kind") == kind
@@ -104,7 +106,7 @@ def persistence(blocks: DraftedBlocks, distance: int) -> Persistence:
 
 def _steps_by_request(trace: Trace) -> pl.DataFrame:
     requests = trace.table("requests").filter(pl.col("finished_ns").is_not_null()).select("request_id", "kind")
-    steps = trace.table("rows").group_by("request_id").agg(steps=pl.len().cast(pl.Int64))
+    steps = trace.columns("rows", "request_id").group_by("request_id").agg(steps=pl.len().cast(pl.Int64))
     return requests.join(steps, on="request_id")
 
 

@@ -132,5 +132,6 @@ def test_a_large_replay_that_is_not_kept_goes_through_the_disk_and_says_the_same
         monkeypatch.setattr(passing, "_MANY_TOKENS", many)
         for command in ("replay", "why", "tornado"):
             assert run([command, str(recorded / "lag"), "--profile", profile, "--policy", "lag", "--json"]) == 0
+        assert run(["lags", str(recorded / "lag"), "--profile", profile, "--json"]) == 0
         told.append(capsys.readouterr().out)
     assert told[0] == told[1]
