@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +19,10 @@ from simtool.replay.compiled.run import CompiledRun
 from simtool.replay.replay import as_run, caveats_of
 from simtool.replay.request_queue import RequestQueue
 from simtool.replay.scenario import Scenario
-from simtool.step.placement import Placement
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
+_Made = TypeVar("_Made")
 _KEPT_SOURCES = 4  # the jobs of a study come source by source
 _KEPT_REFITS = 64
 _KEPT_RUNS = 512
@@ -41,19 +43,34 @@ class Figures:
     accepted: int
     idle_ns: int
     whole_run_tokens_per_s: float
-    cycles: float
+    cycles: float | None
     caveats: Caveats
 
 
-@dataclass
+class _Kept(Generic[_Made]):
+    """What was last made, under keys of identities; beside each, the values that thereby keep theirs."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._made: dict[tuple[int, ...], tuple[object, _Made]] = {}
+
+    def get(self, key: tuple[int, ...], of: object, make: Callable[[], _Made]) -> _Made:
+        if key not in self._made:
+            while len(self._made) >= self._most:
+                del self._made[next(iter(self._made))]
+            self._made[key] = of, make()
+        return self._made[key][1]
+
+
 class CompiledFigures:
     """Replays one scenario after the other and remembers what they have in common."""
 
-    _prices: PriceLists = field(default_factory=PriceLists)
-    _replays: dict[int, CompiledReplays] = field(default_factory=dict)
-    _prompts: dict[int, tuple[RequestQueue, int]] = field(default_factory=dict)
-    _run: dict[tuple[int, int], tuple[Profile, Placement, Profile, Placement]] = field(default_factory=dict)
-    _refitted: dict[tuple[int, int], tuple[Profile, Profile]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._prices = PriceLists()
+        self._replays = _Kept[CompiledReplays](_KEPT_SOURCES)
+        self._prompts = _Kept[int](_KEPT_SOURCES)
+        self._run = _Kept[tuple[Profile, Scenario]](_KEPT_RUNS)
+        self._refitted = _Kept[Profile](_KEPT_REFITS)
 
     def figures(self, source: Trace, profile: Profile, scenario: Scenario) -> Figures | None:
         """Return a replay's figures; None where device work outlasts its step, which takes tables to tell.
@@ -83,38 +100,19 @@ class CompiledFigures:
 
     def refitted(self, profile: Profile, seed: int) -> Profile:
         """Return a profile at a refit; making one takes longer than timing a plan at its costs."""
-        key = (id(profile), seed)
-        if key not in self._refitted:
-            while len(self._refitted) >= _KEPT_REFITS:
-                del self._refitted[next(iter(self._refitted))]
-            self._refitted[key] = profile, profile.refitted(seed)  # the profile keeps its identity
-        return self._refitted[key][1]
+        return self._refitted.get((id(profile), seed), profile, lambda: profile.refitted(seed))
 
     def _as_run(self, profile: Profile, scenario: Scenario) -> tuple[Profile, Scenario]:
         """Costs and scenario as the machine runs them, worked out once a profile and placement."""
-        asked = scenario.placement
-        key = (id(profile), id(asked))
-        if key not in self._run:
-            while len(self._run) >= _KEPT_RUNS:
-                del self._run[next(iter(self._run))]
-            costs, run = as_run(profile, scenario)
-            self._run[key] = profile, asked, costs, run.placement  # profile and placement keep their identity
-        _, _, costs, placement = self._run[key]
-        return costs, replace(scenario, placement=placement)
+        of = profile, scenario.placement
+        costs, run = self._run.get((id(of[0]), id(of[1])), of, lambda: as_run(profile, scenario))
+        return costs, replace(scenario, placement=run.placement)
 
     def _prompts_of(self, queue: RequestQueue) -> int:
-        if id(queue) not in self._prompts:
-            while len(self._prompts) >= _KEPT_SOURCES:
-                del self._prompts[next(iter(self._prompts))]
-            self._prompts[id(queue)] = queue, distinct_prompts(queue.table)  # the queue keeps its identity
-        return self._prompts[id(queue)][1]
+        return self._prompts.get((id(queue),), queue, lambda: distinct_prompts(queue.table))
 
     def _replays_of(self, source: Trace) -> CompiledReplays:
-        if id(source) not in self._replays:
-            while len(self._replays) >= _KEPT_SOURCES:
-                del self._replays[next(iter(self._replays))]
-            self._replays[id(source)] = CompiledReplays(source, self._prices)  # the source keeps its identity
-        return self._replays[id(source)]
+        return self._replays.get((id(source),), source, lambda: CompiledReplays(source, self._prices))
 
 
 def _whole_run(run: CompiledRun) -> float:

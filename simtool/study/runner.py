@@ -34,7 +34,7 @@ from simtool.step.beyond import stretch_of
 from simtool.step.controller import ControllerSettings
 from simtool.step.placement import Placement
 from simtool.study.cluster import on_cluster
-from simtool.study.compiled_figures import CompiledFigures
+from simtool.study.compiled_figures import CompiledFigures, Figures
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_S
 
@@ -154,7 +154,7 @@ def controller_of(source: Trace, profile: Profile, predictor: PredictorChoice | 
 def run_cell(source: Trace, profile: Profile, scenario: Scenario, *, simulator: SimulatorChoice = "simpy") -> Cell:
     """Replay one scenario and keep its figures."""
     replayed = replay(source, profile, scenario, simulator=simulator)
-    return _boil_down(replayed.trace(source.path), scenario, replayed.caveats)
+    return _cell(scenario, _boil_down(replayed.trace(source.path), replayed.caveats))
 
 
 def run_cells(jobs: Sequence[Job], *, processes: int = 1, progress: Progress = silent) -> list[list[Cell]]:
@@ -277,8 +277,10 @@ def _drawn(setting: Setting, cells: list[Cell]) -> list[Cell]:
 
 def _compiled_cell(compiled: CompiledFigures, source: Trace, profile: Profile, scenario: Scenario) -> Cell:
     figures = compiled.figures(source, profile, scenario)
-    if figures is None:
-        return run_cell(source, profile, scenario, simulator="compiled")
+    return _cell(scenario, figures) if figures else run_cell(source, profile, scenario, simulator="compiled")
+
+
+def _cell(scenario: Scenario, figures: Figures) -> Cell:
     name = scenario.placement.name
     return Cell(
         placement=name,
@@ -302,30 +304,22 @@ def _compiled_cell(compiled: CompiledFigures, source: Trace, profile: Profile, s
     )
 
 
-def _boil_down(trace: Trace, scenario: Scenario, caveats: Caveats) -> Cell:
+def _boil_down(trace: Trace, caveats: Caveats) -> Figures:
     rows = trace.table("rows")
     full = full_occupancy(decode_steps(trace.table("steps"), rows))
     if full.is_empty():
         raise UsageError(f"{trace.path}: every request emits one token, so no step decodes; record longer outputs")
     mine = rows.filter(pl.col("step").is_in(full["step"].implode()))
     busy = device_busy(trace.table("events")).within(full["start_ns"], full["end_ns"])
-    return Cell(
-        placement=scenario.placement.name,
-        concurrency=scenario.concurrency,
-        seed=None if scenario.noise == "none" else scenario.seed,
-        run=Run(
-            name=scenario.placement.name,
-            tokens=full["tokens"].to_numpy(),
-            duration_ns=full["duration_ns"].to_numpy(),
-            workload="replay",
-            cycles=cycles_of(trace, full),
-            stretch=stretch_of(caveats.beyond),
-        ),
+    return Figures(
+        tokens=full["tokens"].to_numpy(),
+        duration_ns=full["duration_ns"].to_numpy(),
         full_batch=full["batch"].to_list()[0],
         sequence_steps=mine.height,
         offered=int(mine["prefix_len"].sum()),
         accepted=int(mine["accepted"].sum()),
         idle_ns=int(full["duration_ns"].sum()) - int(busy.sum()),
         whole_run_tokens_per_s=whole_run_tokens_per_s(trace.table("requests"), trace.table("steps")),
+        cycles=cycles_of(trace, full),
         caveats=caveats,
     )
