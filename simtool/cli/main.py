@@ -16,7 +16,7 @@ import typer
 from simtool.cli.options import BAD_USE
 from simtool.cli.registry import LazyCommands
 from simtool.errors import SimtoolError, Terminated
-from simtool.files.names import shown
+from simtool.files.names import one_line
 from simtool.version import __version__
 
 #: Exit statuses of a process that a signal ended, as shells count them; the first is also what typer makes of Ctrl-C.
@@ -107,9 +107,8 @@ def _terminate(number: int, _frame: FrameType | None) -> None:
 
 
 def _complain(message: str, status: int = BAD_USE) -> int:
-    one_line = shown(message).replace("\n", "\\n")  # of a path or of another program's words
     with suppress(OSError):  # it is full or closed: the status tells
-        print(f"simtool: {one_line}", file=sys.stderr, flush=True)
+        print(f"simtool: {one_line(message)}", file=sys.stderr, flush=True)
     return status
 
 

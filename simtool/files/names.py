@@ -34,6 +34,11 @@ def shown(text: str) -> str:
     return "".join(_escape(letter) if _obeyed(letter) else letter for letter in text)
 
 
+def one_line(text: str) -> str:
+    r"""Return a text as `shown` does, and what would end a line as \n: a foreign name says no line of its own."""
+    return shown(text).replace("\n", "\\n")
+
+
 def _obeyed(letter: str) -> bool:
     return letter not in _PLAIN and unicodedata.category(letter) in _ORDERS
 

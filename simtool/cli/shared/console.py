@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from typer._click.globals import get_current_context
 
 from simtool.cli.shared.estimate import Estimate, told_before
-from simtool.files.names import shown
+from simtool.files.names import one_line
 from simtool.progress import Expected
 
 if TYPE_CHECKING:
@@ -54,12 +54,12 @@ def show(table: TextTable) -> None:
 
 def say(text: str, *, style: str = "") -> None:
     """Print a sentence: wrapped between words on a terminal, whole when piped. style: as in rich, such as bold."""
-    _console().print(shown(text), style=style, soft_wrap=not sys.stdout.isatty())
+    _console().print(one_line(text), style=style, soft_wrap=not sys.stdout.isatty())
 
 
 def line(text: str) -> None:
     """Print a line as it is, but for what a terminal would obey."""
-    print(shown(text))
+    print(one_line(text))
 
 
 def emit(document: JsonDocument) -> None:
@@ -83,7 +83,7 @@ def _console() -> Console:
 def note(message: str) -> None:
     """Print a line for people on standard error, away from what is piped; a terminal wraps it between words."""
     sys.stdout.flush()  # what was printed before stands before it, where both go to one place
-    message = shown(message)
+    message = one_line(message)
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         message = textwrap.fill(message, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)

@@ -25,8 +25,9 @@ def doctor(json: JsonFlag = False) -> None:
         console.say(_answer(checks), style="bold")
         width = max(len(check.name) for check in checks)
         for check in checks:
-            remedy = f"\n{'':{width + 9}}mend: {check.remedy}" if check.remedy else ""
-            console.line(f"{check.name:{width}}  {_MARKS[check.status]}{check.found}{remedy}")
+            console.line(f"{check.name:{width}}  {_MARKS[check.status]}{check.found}")
+            if check.remedy:
+                console.line(f"{'':{width + 9}}mend: {check.remedy}")
     if any(check.status == BROKEN for check in checks):
         raise typer.Exit(FINDING)
 
