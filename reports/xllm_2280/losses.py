@@ -14,7 +14,7 @@ from simtool import Placement
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
-from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
+from simtool.study.runner import Cell, Progress, Setting, arm_of, mean_tokens_per_s, run_cells, silent
 from xllm_2280.regions import BASELINE, Region, lost
 
 #: Shares of its accepted drafts that a stale decision is made to lose.
@@ -82,14 +82,10 @@ def loss_axes(
 
 
 def _point(region: Region, loss: float, lagged: Sequence[Cell], rivals: Sequence[str]) -> LossPoint:
-    rival = max((region.cells_of(name) for name in rivals), key=_tokens_per_s)
+    rival = max((region.cells_of(name) for name in rivals), key=mean_tokens_per_s)
     return LossPoint(
         loss,
         lost(region.cells_of(BASELINE), lagged, draws=region.refitted),
         rival[0].placement,
         compare(arm_of(rival), arm_of(lagged)),
     )
-
-
-def _tokens_per_s(cells: Sequence[Cell]) -> float:
-    return mean(cells, lambda cell: cell.tokens_per_s)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from simtool import PLACEMENTS, Placement, with_changes
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
-from simtool.study.runner import Setting, arm_of, mean, run_cells
+from simtool.study.runner import Setting, arm_of, mean_step_ns, run_cells
 from xllm_2280.arms import LAG_IN_PLACE
 
 #: Public figure for 20 layers at batch 1 (vllm-ascend issue 13058).
@@ -51,7 +51,7 @@ def rebinding(setting: Setting, *, processes: int) -> list[Rebound]:
             placement=placement.name,
             place=place,
             changes=changes,
-            step_ns=mean(found, lambda cell: cell.step_ns),
+            step_ns=mean_step_ns(found),
             gain=compare(base, arm_of(found, f"{placement.name}, rebinding {place}")),
         )
         for (placement, place, changes), found in zip(plans, cells, strict=True)

@@ -10,7 +10,7 @@ from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
 from simtool.stats.interval import Interval
 from simtool.stats.student import mean_interval
-from simtool.study.runner import Cell, Progress, Setting, arm_of, mean, run_cells, silent
+from simtool.study.runner import Cell, Progress, Setting, arm_of, mean_tokens_per_s, run_cells, silent
 from xllm_2280.load import Load
 
 BASELINE = "this-step"
@@ -68,7 +68,7 @@ def regions(
 
 
 def _region(setting: Setting, placements: Sequence[Placement], cells: Sequence[list[Cell]]) -> Region:
-    order = sorted(range(len(cells)), key=lambda i: -_tokens_per_s(cells[i]))
+    order = sorted(range(len(cells)), key=lambda i: -mean_tokens_per_s(cells[i]))
     first, second = cells[order[0]], cells[order[1]]
     fresh = next(found for found, placement in zip(cells, placements, strict=True) if placement.name == BASELINE)
     lagged = next(cells[i] for i in order if placements[i].lag_steps)
@@ -102,7 +102,3 @@ def _affordable(seed: int, fresh: Sequence[Cell], lagged: Sequence[Cell], rivals
     lossless = fresh[seed].tokens_per_step / lagged[seed].step_ns
     rival = max(found[seed].tokens_per_step / found[seed].step_ns for found in rivals)
     return 1 - rival / lossless
-
-
-def _tokens_per_s(cells: Sequence[Cell]) -> float:
-    return mean(cells, lambda cell: cell.tokens_per_s)

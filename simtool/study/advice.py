@@ -17,7 +17,17 @@ from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
 from simtool.step.placement import Placement
 from simtool.study.draft_told import DECIDE, DRAFT, op_times_ns, told
-from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
+from simtool.study.runner import (
+    Cell,
+    Progress,
+    Setting,
+    arm_of,
+    caveats_of,
+    mean_step_ns,
+    mean_tokens_per_s,
+    run_cells,
+    silent,
+)
 from simtool.units import NS_PER_MS
 
 #: A change that is worth less than this says nothing a person would act on.
@@ -176,11 +186,11 @@ def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[Ax
     costs_ns = op_times_ns(setting, chosen)
     draft, decide = costs_ns[DRAFT], costs_ns.get(DECIDE)
 
-    step_ns = max(mean(cells, _step_ns) for cells in run_cells([(setting, baseline), (setting, chosen)]))
+    step_ns = max(mean_step_ns(cells) for cells in run_cells([(setting, baseline), (setting, chosen)]))
 
     def lead(changed: Setting) -> float:
         first, second = run_cells([(changed, baseline), (changed, chosen)])
-        return mean(second, _tokens_per_s) / mean(first, _tokens_per_s) - 1
+        return mean_tokens_per_s(second) / mean_tokens_per_s(first) - 1
 
     axes: dict[Axis, tuple[float, tuple[float, float], Callable[[float], Setting]]] = {
         Axis.DRAFT: (
@@ -226,11 +236,3 @@ def _turn(axis: Axis, today: float, ends: tuple[float, float], lead: Callable[[f
 
 def _with(setting: Setting, change: str) -> Setting:
     return replace(setting, profile=with_change(setting.profile, change))
-
-
-def _step_ns(cell: Cell) -> float:
-    return cell.step_ns
-
-
-def _tokens_per_s(cell: Cell) -> float:
-    return cell.tokens_per_s

@@ -236,6 +236,21 @@ def mean(cells: Sequence[Cell], get: Callable[[Cell], float]) -> float:
     return sum(map(get, cells)) / len(cells)
 
 
+def mean_tokens_per_s(cells: Sequence[Cell]) -> float:
+    """Average tokens per second over cells."""
+    return mean(cells, lambda cell: cell.tokens_per_s)
+
+
+def mean_step_ns(cells: Sequence[Cell]) -> float:
+    """Average the mean step over cells, ns."""
+    return mean(cells, lambda cell: cell.step_ns)
+
+
+def mean_tokens_per_step(cells: Sequence[Cell]) -> float:
+    """Average the tokens that the whole batch emits in a step over cells."""
+    return mean(cells, lambda cell: cell.tokens_per_step)
+
+
 def simulator_of(setting: Setting, placement: Placement) -> SimulatorChoice:
     """Return which simulator replays a placement; raises UsageError when one is asked for that cannot run.
 

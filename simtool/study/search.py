@@ -12,7 +12,18 @@ from simtool.replay.caveats import Caveats
 from simtool.step.ops import priced_name
 from simtool.step.order_search import legal_orders, syncing_where_run
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent
+from simtool.study.runner import (
+    Cell,
+    Progress,
+    Setting,
+    arm_of,
+    caveats_of,
+    mean_step_ns,
+    mean_tokens_per_s,
+    mean_tokens_per_step,
+    run_cells,
+    silent,
+)
 from simtool.study.why import changed, in_words, path_changes
 
 BASELINE = BUILT_IN["lag-overlap"]
@@ -113,7 +124,7 @@ def search(
     return SearchResult(
         concurrency=setting.concurrency,
         screened=len(cells),
-        baseline_tokens_per_s=_tokens_per_s(finals[0]),
+        baseline_tokens_per_s=mean_tokens_per_s(finals[0]),
         best=tuple(found),
         caveats=caveats,
     )
@@ -122,12 +133,12 @@ def search(
 def _found(
     setting: Setting, baseline: Placement, placement: Placement, base: Sequence[Cell], mine: Sequence[Cell]
 ) -> RankedOrder:
-    tokens_change = mean(mine, lambda cell: cell.tokens_per_step) / mean(base, lambda cell: cell.tokens_per_step) - 1
-    step_change = mean(mine, lambda cell: cell.step_ns) / mean(base, lambda cell: cell.step_ns) - 1
+    tokens_change = mean_tokens_per_step(mine) / mean_tokens_per_step(base) - 1
+    step_change = mean_step_ns(mine) / mean_step_ns(base) - 1
     return RankedOrder(
         placement=placement,
-        tokens_per_s=_tokens_per_s(mine),
-        step_ns=mean(mine, lambda cell: cell.step_ns),
+        tokens_per_s=mean_tokens_per_s(mine),
+        step_ns=mean_step_ns(mine),
         gain=compare(arm_of(base), arm_of(mine)),
         tokens_change=tokens_change,
         step_change=step_change,
@@ -144,7 +155,3 @@ def _missing(setting: Setting, placement: Placement) -> str | None:
             if op is not None and op.name not in priced:
                 return op.name
     return None
-
-
-def _tokens_per_s(cells: Sequence[Cell]) -> float:
-    return mean(cells, lambda cell: cell.tokens_per_s)

@@ -15,7 +15,7 @@ from simtool.replay.caveats import Caveats
 from simtool.step.order_search import Move, moves
 from simtool.step.placement import Placement
 from simtool.study.draft_told import DraftTold, draft_told, op_times_ns
-from simtool.study.runner import Cell, Progress, Setting, caveats_of, mean, run_cells, silent
+from simtool.study.runner import Progress, Setting, caveats_of, mean_step_ns, mean_tokens_per_s, run_cells, silent
 
 #: What is tried of every piece of work: no time, half, a tenth less.
 _CHANGES = ("0", "x0.5", "x0.9")
@@ -74,7 +74,7 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
     unsync_jobs = [(replace(setting, profile=with_change(setting.profile, f"unsync={op}")), placement) for op in syncs]
     jobs = [(setting, placement), *cost_jobs, *move_jobs, *unsync_jobs]
     cells = run_cells(jobs, processes=processes, progress=progress)
-    base_ns, *steps_ns = [mean(found, _step_ns) for found in cells]
+    base_ns, *steps_ns = [mean_step_ns(found) for found in cells]
     gains = [base_ns - step_ns for step_ns in steps_ns]
     best = _best_moves(tried, gains[len(cost_jobs) : len(cost_jobs) + len(move_jobs)])
     unsynced = dict(zip(syncs, gains[len(cost_jobs) + len(move_jobs) :], strict=True))
@@ -123,7 +123,7 @@ def fastest(setting: Setting, placements: Sequence[Placement], *, processes: int
     """Return the placement with the most steady tokens/s, replayed without noise; the first of equals."""
     quiet = replace(setting, seeds=())
     cells = run_cells([(quiet, placement) for placement in placements], processes=processes)
-    return max(zip(cells, placements, strict=True), key=lambda pair: mean(pair[0], _tokens_per_s))[1]
+    return max(zip(cells, placements, strict=True), key=lambda pair: mean_tokens_per_s(pair[0]))[1]
 
 
 def count_jobs(placement: Placement) -> int:
@@ -169,11 +169,3 @@ def _best_moves(tried: Sequence[Move], gains: Sequence[float]) -> dict[str, tupl
         if move.op not in best or gain > best[move.op][0]:
             best[move.op] = (gain, move)
     return best
-
-
-def _step_ns(cell: Cell) -> float:
-    return cell.step_ns
-
-
-def _tokens_per_s(cell: Cell) -> float:
-    return cell.tokens_per_s

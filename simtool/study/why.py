@@ -20,7 +20,18 @@ from simtool.analysis.metrics import decode_steps_of, full_occupancy
 from simtool.replay.caveats import Caveats
 from simtool.replay.passing import passing_replay
 from simtool.step.placement import BUILT_IN, Placement
-from simtool.study.runner import Cell, Progress, Setting, arm_of, caveats_of, mean, run_cells, silent, simulator_of
+from simtool.study.runner import (
+    Cell,
+    Progress,
+    Setting,
+    arm_of,
+    caveats_of,
+    mean_step_ns,
+    mean_tokens_per_step,
+    run_cells,
+    silent,
+    simulator_of,
+)
 from simtool.units import format_ns
 
 FRESH = "this-step"
@@ -98,7 +109,7 @@ def reasons(
     return Reasons(
         difference=compare(arm_of(base), arm_of(mine)),
         tokens_change=_change(base, mine),
-        step_change=mean(mine, _step_ns) / mean(base, _step_ns) - 1,
+        step_change=mean_step_ns(mine) / mean_step_ns(base) - 1,
         by_pruning=_change(base, fresh) if fresh else None,
         by_age=_change(fresh, mine) if fresh else None,
         path=tuple(_changes(paths[0].on_path_ns, paths[1].on_path_ns)),
@@ -114,15 +125,7 @@ def count_replays(setting: Setting) -> int:
 
 
 def _change(before: Sequence[Cell], after: Sequence[Cell]) -> float:
-    return mean(after, _tokens) / mean(before, _tokens) - 1
-
-
-def _tokens(cell: Cell) -> float:
-    return cell.tokens_per_step
-
-
-def _step_ns(cell: Cell) -> float:
-    return cell.step_ns
+    return mean_tokens_per_step(after) / mean_tokens_per_step(before) - 1
 
 
 def path_changes(setting: Setting, baseline: Placement, other: Placement) -> list[PathChange]:

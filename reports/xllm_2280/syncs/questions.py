@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simtool.study.runner import Cell, mean
+from simtool.study.runner import Cell, mean, mean_step_ns, mean_tokens_per_s
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class CellFigures:
     def of(cls, cells: Sequence[Cell]) -> CellFigures:
         """Average one variant's replays."""
         return cls(
-            mean(cells, lambda cell: cell.step_ns),
-            mean(cells, lambda cell: cell.tokens_per_s),
+            mean_step_ns(cells),
+            mean_tokens_per_s(cells),
             mean(cells, lambda cell: cell.idle_share),
         )
 
