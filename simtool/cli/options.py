@@ -123,7 +123,8 @@ def check_trace_output(path: Path, *, force: bool) -> None:
 
 
 def check_controller(placements: Sequence[Placement], options: Mapping[str, float | str | None]) -> None:
-    """Refuse options of the controller (None: not given) where nothing decides, and a number below 0.
+    """Refuse options of the controller (None: not given) where nothing decides, a number below 0, and a gain of 1
+    or more, which means a percentage.
 
     options: by name, such as "--draft-ms". Raises UsageError.
     """
@@ -136,3 +137,5 @@ def check_controller(placements: Sequence[Placement], options: Mapping[str, floa
             raise UsageError(f"{option} has no effect on {names}; leave it out, or give a policy that reads it")
         if isinstance(value, float) and not 0 <= value < math.inf:
             raise UsageError(f"{option} is {value}; expected 0 or more")
+        if option == "--min-gain" and isinstance(value, float) and value >= 1:
+            raise UsageError(f"{option} is {value}; expected a share below 1, such as 0.05 for 5 %")

@@ -44,10 +44,14 @@ class ControllerOptions:
         )
 
     def told(self, source: Trace, profile: Profile) -> str:
-        """Say whose predictor decides, and where it comes from another device than the trace."""
+        """Say whose predictor decides, where it comes from another device than the trace, and what a draft is said
+        to take.
+        """
         choice = self.choice(profile)
-        if self.settings(source, profile).predictor is None:
-            return "controller without a predictor"
+        settings = self.settings(source, profile)
+        draft = f", told that a draft takes {settings.draft_ms:g} ms" if settings.draft_ms else ""
+        if settings.predictor is None:
+            return f"controller without a predictor{draft}"
         other = choice == "profile" and profile.device_name != source.manifest.device_name
         where = f" ({profile.name}, of {profile.device_name}; the trace is of {source.manifest.device_name})"
-        return f"controller with the {choice}'s predictor of verify time" + (where if other else "")
+        return f"controller with the {choice}'s predictor of verify time{where if other else ''}{draft}"

@@ -164,7 +164,7 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
     told_ms = op_times_ns(setting, placement)[DRAFT] / NS_PER_MS
     jobs: list[tuple[Setting, Placement]] = [(setting, placement)]
     meant: list[tuple[Lever, str, float | None]] = []
-    if placement.decides:
+    if placement.decides and not setting.controller.settings(setting.source, setting.profile).draft_ms:
         jobs.append((told(setting, told_ms), placement))
         meant.append((Lever.DRAFT_MS, "", told_ms))
     quick = replace(setting, seeds=setting.seeds[:4])
@@ -175,7 +175,10 @@ def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Ch
     found = []
     for (lever, subject, value), cells in zip(meant, changed, strict=True):
         same = plain[: len(cells)]
-        worth = compare(arm_of(same, "as it is"), arm_of(cells, "changed"))
+        changed_to = (
+            f"{subject} taking no time" if lever is Lever.FREE_OP else f"told that a draft takes {value:.3g} ms"
+        )
+        worth = compare(arm_of(same), arm_of(cells, f"{placement.name}, {changed_to}"))
         if worth.ratio - 1 >= _WORTH:
             found.append(Change(lever=lever, placement=placement.name, worth=worth, subject=subject, draft_ms=value))
     return tuple(sorted(found, key=lambda change: -change.worth.ratio))
@@ -206,8 +209,8 @@ def _turns(setting: Setting, baseline: Placement, chosen: Placement) -> tuple[Ax
     now = lead(setting)
     found = []
     for axis, (today, (low, high), change) in axes.items():
-        if axis is Axis.STALE_LOSS and not chosen.lag_steps:
-            continue
+        if axis is Axis.STALE_LOSS and not (chosen.lag_steps and now > 0):
+            continue  # it reads no older confidence, or is behind already: more losses turn nothing
         found.append(_turn(axis, today, (low, high), partial(_after, lead, change), now))
     names = {True: chosen.name, False: baseline.name}
     return tuple(replace(turn, leads=names[now <= 0] if turn.value is not None else "") for turn in found)

@@ -9,6 +9,7 @@ import polars as pl
 
 from simtool.analysis.comparison.compare import compare
 from simtool.analysis.comparison.comparison import Comparison
+from simtool.analysis.comparison.headline import BASELINE
 from simtool.analysis.metrics import decode_steps_of, full_occupancy
 from simtool.replay.passing import passing_replay
 from simtool.step.ops import Lane
@@ -27,11 +28,31 @@ DECIDES = "this-step"
 
 @dataclass(frozen=True)
 class DraftTold:
-    """placement: whose controller is told. draft_ms: the option's value. worth: over the one asked about, untold."""
+    """placement: whose controller is told. draft_ms: the option's value. All else in tokens/s, told over what is not.
+
+    worth: over the one asked about, untold. over_untold: over the same placement. over_static: over static, by replays
+    alone. live: what live runs showed of the placement, untold, over static; None: nobody ran it.
+    """
 
     placement: str
     draft_ms: float
     worth: Comparison
+    over_untold: Comparison
+    over_static: Comparison
+    live: Comparison | None = None
+
+    @property
+    def gain(self) -> float:
+        """What it gives over static, a share: on the live difference where that is known."""
+        return gain_told(self.live, self.over_untold) if self.live else self.over_static.ratio - 1
+
+
+def gain_told(untold: Comparison, told: Comparison) -> float:
+    """Return what a placement gives over static once its controller is told, a share; every command says this one.
+
+    untold: the placement over static, live where that is known. told: over itself untold.
+    """
+    return untold.ratio * told.ratio - 1
 
 
 def op_times_ns(setting: Setting, placement: Placement) -> dict[tuple[str, str], float]:
@@ -61,15 +82,21 @@ def told(setting: Setting, draft_ms: float) -> Setting:
 
 
 def draft_told(setting: Setting, placement: Placement, *, processes: int = 1) -> DraftTold | None:
-    """Return what telling it is worth to a placement; to one that decides nothing: what this-step, told, gives over it.
+    """Return what telling it is worth to a placement; to one that decides nothing: to this-step, turned on besides.
 
-    None where the controller is told already, or has no predictor and so prunes nothing. Raises as a replay does.
+    Replayed with the setting's seeds. None where the controller is told already, or has no predictor and so prunes
+    nothing. Raises as a replay does.
     """
     options = setting.controller.settings(setting.source, setting.profile)
     if options.draft_ms or options.predictor is None:
         return None
     deciding = placement if placement.decides else BUILT_IN[DECIDES]
     draft_ms = op_times_ns(setting, deciding)[DRAFT] / NS_PER_MS
-    jobs: Sequence[Job] = [(setting, placement), (told(setting, draft_ms), deciding)]
-    before, after = run_cells(jobs, processes=processes)
-    return DraftTold(deciding.name, draft_ms, compare(arm_of(before), arm_of(after, f"{deciding.name}, told")))
+    untold = {each.name: (setting, each) for each in (placement, deciding, BUILT_IN[BASELINE])}
+    jobs: Sequence[Job] = [*untold.values(), (told(setting, draft_ms), deciding)]
+    *before, after = run_cells(jobs, processes=processes)
+    worth = {
+        name: compare(arm_of(cells), arm_of(after, f"{deciding.name}, told"))
+        for name, cells in zip(untold, before, strict=True)
+    }
+    return DraftTold(deciding.name, draft_ms, worth[placement.name], worth[deciding.name], worth[BASELINE])

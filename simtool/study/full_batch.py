@@ -26,7 +26,7 @@ def workload(trace: Trace, concurrency: int, waves: int | None) -> Trace:
     if waves is None and concurrency > queue.height:
         raise UsageError(
             f"--concurrency {concurrency}: {trace.path} holds {queue.height} finished requests, so that many never "
-            "run at once; record more prompts, or queue them again with --waves"
+            "run at once; --waves 2 queues them again until each slot serves two, or record more prompts"
         )
     wanted = queue.height if waves is None else max(waves * concurrency, _MIN_REQUESTS)
     if wanted == queue.height == trace.height("requests") and trace.manifest.complete:

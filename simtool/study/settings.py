@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from simtool.profile.profile import Profile
 from simtool.progress import Expected
 from simtool.replay.compiled.kernel import default_simulator
-from simtool.replay.controller_options import ControllerOptions, PredictorChoice
+from simtool.replay.controller_options import ControllerOptions
 from simtool.replay.profiling.expected import CountedReplays
 from simtool.replay.profiling.expected import expect as expect_replays
 from simtool.study.full_batch import workload
@@ -24,7 +24,7 @@ def settings_of(
     *,
     seeds: int = 0,
     noise_only: bool = False,
-    predictor: PredictorChoice | None = None,
+    controller: ControllerOptions | None = None,
 ) -> list[Setting]:
     """Return one setting a concurrency; raises UsageError when the requests cannot fill it, or refits the seeds."""
     return [
@@ -34,7 +34,7 @@ def settings_of(
             concurrency=concurrency,
             seeds=seeds_of(seeds),
             fit_error=not noise_only,
-            controller=ControllerOptions(predictor),
+            controller=controller or ControllerOptions(),
         )
         for concurrency in concurrencies
     ]

@@ -13,12 +13,11 @@ from simtool.calibrate.drafted import blocks_of
 from simtool.profile.profile import Profile
 from simtool.replay.caveats import Caveats, merged
 from simtool.replay.compiled.kernel import default_simulator
-from simtool.replay.controller_options import PredictorChoice
+from simtool.replay.controller_options import ControllerOptions
 from simtool.replay.passing import passing_replay
 from simtool.replay.scenario import Scenario, outcome_mode
 from simtool.step.placement import BUILT_IN, Placement, with_lag
 from simtool.study.full_batch import check_decodes
-from simtool.study.runner import controller_of
 from simtool.trace.frames import empty_frame
 from simtool.trace.schema import TABLES
 from simtool.trace.trace import Trace
@@ -42,14 +41,14 @@ class StalenessStudy:
 
 
 def staleness_study(
-    source: Trace, profile: Profile, lags: Sequence[int], predictor: PredictorChoice | None = None
+    source: Trace, profile: Profile, lags: Sequence[int], options: ControllerOptions | None = None
 ) -> StalenessStudy:
     """Replay the trace at lag 0 and at each of `lags`; how alike blocks are is judged on those that lag 0 visits.
 
-    predictor: see `controller_of`.
+    options: of the controller; None: as recorded, and the predictor as every replay's.
     """
     check_decodes(source)
-    controller = controller_of(source, profile, predictor)
+    controller = (options or ControllerOptions()).settings(source, profile)
     concurrency, mode = source.manifest.concurrency, outcome_mode(source.manifest)
     with ExitStack() as kept:
         replays = {

@@ -6,7 +6,7 @@ JSON.
 from __future__ import annotations
 
 import json
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from tests.synthetic import make_trace
 
 ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "traces" / "sl7-lag"
+SL16 = ROOT / "traces" / "sl16-lag"
 COSTS = ("--profile", ROOT / "models" / "profiles" / "measured-sl7.json")
 ARMS = ("static", "this-step", "lag", "lag-overlap")
 #: What two draws of each placement cover: noise and the fit of the costs, or noise only.
@@ -138,6 +139,41 @@ def test_words_and_json_say_the_same(drawn):
     assert f"modeled: {best['verdict']}" in _said("why", TRACE, *COSTS, *options, "--policy", best["other"])
 
 
+def test_live_runs_of_the_same_question_lead_every_verdict(folder):
+    """At SL 16 and 8 at once this-step loses live and gains in replays: every command says the live figure first."""
+    at = (SL16, "--profile", ROOT / "models" / "profiles" / "measured-sl16.json", "--concurrency", 8)
+    out = ("--jobs", 1, "--out", folder / "live.csv", "--force")
+    advised = {each["other"]: each for each in _asked("advise", *at)["candidates"]}
+    assert advised["this-step"]["ratio"] < 1 < _asked("sweep", *at, *out)["gains"][1]["gain"] + 1
+    known = {
+        "sweep": [row["live"] for row in _asked("sweep", *at, *out)["gains"] if row["live"]],
+        "replay": _asked("replay", *at, "--policy", "all")["live"],
+        "search": _asked("search", *at)["searched"][0]["live"],
+        "why": _asked("why", *at)["live"] + _asked("why", *at, "--policy", "this-step")["live"],
+        "break-even": _asked("break-even", *at)["live"]["8"],
+    }
+    for command, live in known.items():
+        assert live, command
+        assert all(each == advised[each["other"]] for each in live), command
+    words = f"this-step {(advised['this-step']['ratio'] - 1) * 100:+.1f} "
+    opened: tuple[tuple[object, ...], ...] = (
+        ("sweep", *at, *out),
+        ("replay", *at, "--policy", "all"),
+        ("search", *at),
+        ("why", *at, "--policy", "this-step"),
+    )
+    for asked in opened:
+        said = _said(*asked)
+        assert said.startswith("live, docs/fidelity-xeon.md: against static "), asked
+        first = said.partition("; modeled")[0]
+        assert words in first, asked
+        assert first.endswith("and replays say otherwise: go by the live figures"), asked
+    assert words in _said("break-even", *at).partition("; modeled")[0]
+    assert "under static (the fastest live, docs/fidelity-xeon.md" in _said("tornado", *at)
+    changed = _said("why", *at, "--set", "decide=0")
+    assert changed.startswith("modeled"), "nobody ran those costs live"
+
+
 def test_the_verdict_of_replay_is_that_of_compare(replayed):
     _, _, traces = replayed
     printed = _said("replay", TRACE, *COSTS, "--policy", "all")
@@ -247,16 +283,35 @@ def test_a_lever_of_tornado_is_worth_what_replay_says_of_it():
         if each["baseline"] == "this-step"
     )
     assert what_if["ratio"] - 1 == pytest.approx(target["gain"], rel=1e-9)
-    told = found["draft_told"]
-    plain, with_draft = (
-        {line["placement"]: line for line in _asked("replay", TRACE, *COSTS, "--policy", "this-step", *options)["runs"]}
-        for options in ((), ("--draft-ms", told["draft_ms"]))
-    )
-    ratio, baseline = (
-        with_draft[name]["steady_tokens_per_s"] / plain[name]["steady_tokens_per_s"] for name in ("this-step", "static")
-    )
-    assert told["worth"]["ratio"] == pytest.approx(ratio, rel=NEAR)
-    assert baseline == 1
+
+
+def test_a_controller_told_is_worth_the_same_to_tornado_advise_and_replay():
+    """Over itself untold and over static, both by 8 draws; over static on the live difference where that is known."""
+    draws = ("--noise", "residual", "--seeds", 8)
+    found = _asked("tornado", TRACE, *COSTS, "--policy", "static")["draft_told"]
+    assert (found["placement"], found["over_static"]["over"]) == ("this-step", "draws")
+    assert found["worth"] == found["over_static"]
+    option = ("--draft-ms", found["draft_ms"])
+    advised = _asked("advise", TRACE, *COSTS, "--policy", "this-step")
+    (change,) = (each for each in advised["changes"] if each["lever"] == "draft_ms")
+    assert change["placement"] == change["worth"]["baseline"] == "this-step"
+    assert change["worth"]["ratio"] == pytest.approx(found["over_untold"]["ratio"], rel=NEAR)
+    assert advised["draft_told"]["gain"] == pytest.approx(found["gain"], rel=NEAR)
+    assert advised["draft_told"]["origin"] == "live"
+    assert found["gain"] == pytest.approx(found["live"]["ratio"] * found["over_untold"]["ratio"] - 1, rel=NEAR)
+    asked = {
+        "replay": _asked("replay", TRACE, *COSTS, *draws, "--policy", "this-step", *option)["differences"][0],
+        "why": _asked("why", TRACE, *COSTS, "--policy", "this-step", *option)["difference"],
+        "advise": _asked("advise", TRACE, *COSTS, "--policy", "this-step", *option)["modeled"][0],
+    }
+    for command, difference in asked.items():
+        for key in ("ratio", "low", "high"):
+            assert difference[key] == pytest.approx(found["over_static"][key], rel=NEAR), command
+    said = f"told that a draft takes {found['draft_ms']:g} ms"
+    with redirect_stderr(StringIO()) as noted:
+        _said("why", TRACE, *COSTS, "--policy", "this-step", *option)
+    assert said in " ".join(noted.getvalue().split())
+    assert _asked("tornado", TRACE, *COSTS, "--policy", "this-step", *option)["draft_told"] is None
 
 
 def test_answers_regions_are_sweeps():

@@ -155,7 +155,7 @@ def test_the_controllers_settings_can_be_others_than_the_traces(
 
     recorded = replayed()
     assert replayed("--draft-ms", "0") == recorded
-    assert replayed("--min-gain", "1e9") != recorded
+    assert replayed("--min-gain", "0.99") != recorded
 
 
 def test_a_controllers_setting_without_effect_or_sense_is_refused(
@@ -189,3 +189,8 @@ def test_the_manifest_says_which_simulator_it_was(traces: Path, capsys: pytest.C
 def test_replays_are_not_put_into_a_trace(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
     status, error = told(capsys, traces / "lag", "--policy", "lag", "--out", str(traces / "lag"))
     assert (status, "is a trace; give --out a folder to put the replayed traces into" in error) == (2, True)
+
+
+def test_a_gain_in_percent_is_refused(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(traces / "lag"), "--policy", "this-step", "--min-gain", "5"]) == 2
+    assert "--min-gain is 5.0; expected a share below 1, such as 0.05 for 5 %" in capsys.readouterr().err

@@ -8,9 +8,10 @@ import pytest
 
 from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.headline import HEADLINE
-from simtool.analysis.comparison.judged import judged_comparisons, judged_for
+from simtool.analysis.comparison.judged import known_live
 from simtool.cli.main import run
 from simtool.profile.storage import load_profile, save_profile
+from simtool.profile.whatif import with_change
 from simtool.replay.controller_options import ControllerOptions
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
@@ -209,18 +210,19 @@ def test_what_was_judged_live_of_the_pair_that_ships_is_found():
     timed = ControllerOptions().settings(source, costs)
     names = ["this-step", "lag"]
     arms = [BUILT_IN[name] for name in names]
-    judged = judged_for(source, costs, 8, timed, arms)
-    assert judged is not None
-    found = judged_comparisons(judged, arms)
-    assert [each.other for each in found] == names
-    assert all((each.repetitions, each.over) == (5, "runs") for each in found)
+    known = known_live(source, costs, 8, timed, arms)
+    assert known is not None
+    assert [each.other for each in known.comparisons] == names
+    assert all((each.repetitions, each.over) == (5, "runs") for each in known.comparisons)
     elsewhere = dataclasses.replace(costs, device_name="another machine")
     told = dataclasses.replace(timed, draft_ms=1.0)
-    assert judged_for(source, elsewhere, 8, timed, arms) is None or judged_for(source, elsewhere, 8, timed, arms).told
-    assert judged_for(source, costs, 64, timed, arms) is None
-    assert judged_for(source, costs, 8, told, arms) is None
+    there = known_live(source, elsewhere, 8, timed, arms)
+    assert there is None or there.setting.told
+    assert known_live(source, costs, 64, timed, arms) is None
+    assert known_live(source, costs, 8, told, arms) is None
+    assert known_live(source, with_change(costs, "decide=0"), 8, timed, arms) is None
     reordered = dataclasses.replace(BUILT_IN["lag"], order=BUILT_IN["this-step"].order, lag_steps=0)
-    assert judged_comparisons(judged, [reordered]) == []
+    assert known_live(source, costs, 8, timed, [reordered]) is None
 
 
 def test_traces_of_two_settings_are_refused_by_what_differs(capsys):

@@ -132,7 +132,7 @@ def test_answers_from_live_traces(recorded, capsys, tmp_path):
     [
         (("search", "TRACE", "--lag", "9"), "--lag 9: expected none or numbers from 0 to 8"),
         (("search", "TRACE", "--top", "0"), "--top 0"),
-        (("search", "TRACE", "--concurrency", "64"), "queue them again with --waves"),
+        (("search", "TRACE", "--concurrency", "64"), "--waves 2 queues them again until each slot serves two"),
         (("sweep", "TRACE", "--out", "x.txt"), "expected .parquet, .csv or .json"),
         (
             ("sweep", "TRACE", "--baseline", "lag-overlap", "--policy", "lag"),

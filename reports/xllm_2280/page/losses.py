@@ -49,11 +49,26 @@ def _verdict(answers: Sequence[TraceAnswers]) -> str:
     axes = [axis for each in answers for axis in each.losses]
     parts = []
     for points in zip(*(axis.points for axis in axes), strict=True):
-        ahead = sum(point.lead.resolved and point.lead.ratio > 1 for point in points)
-        behind = sum(point.lead.resolved and point.lead.ratio < 1 for point in points)
-        untold = len(points) - ahead - behind
+        ahead, behind, untold = _counts(points)
         parts.append(f"{points[0].stale_loss:.0%} taken: ahead {ahead}, behind {behind}, a tie {untold}")
     return (
         f"Where the best lag placement leads the better of this-step and static, of {len(axes)} settings: "
         f"{'; '.join(parts)}."
     )
+
+
+def in_short(answers: Sequence[TraceAnswers]) -> str:
+    """The same where nothing is taken, for one sentence: by the very counts of the table."""
+    points = [point for each in answers for axis in each.losses for point in axis.points if not point.stale_loss]
+    ahead, behind, untold = _counts(points)
+    return (
+        f"the best placement with a lag is ahead of the better of static and this-step in {ahead}, behind in {behind}, "
+        f"level in {untold}"
+    )
+
+
+def _counts(points: Sequence[LossPoint]) -> tuple[int, int, int]:
+    """At how many points it is ahead, behind, and at how many neither can be told."""
+    ahead = sum(point.lead.resolved and point.lead.ratio > 1 for point in points)
+    behind = sum(point.lead.resolved and point.lead.ratio < 1 for point in points)
+    return ahead, behind, len(points) - ahead - behind

@@ -8,24 +8,25 @@ from collections.abc import Sequence
 from xllm_2280.answers import TraceAnswers
 from xllm_2280.load import Load
 from xllm_2280.page import claims
+from xllm_2280.page.losses import in_short
 from xllm_2280.page.markdown import percent, table
 from xllm_2280.regions import LEAST_LEAD, Region
 
-_LAGS = ("lag", "lag-in-place", "lag-overlap", "lag-overlap-late", "lag-overlap-index")
 #: Where the figures of every machine begin, which stand on the page of tables.
 _FIGURES = " At concurrency "
 
 
 def sentence(answers: Sequence[TraceAnswers]) -> str:
-    """Return who wins how often, and whether any placement with a lag does, in one sentence."""
+    """Return who wins how often, and how the best placement with a lag does, in one sentence."""
     every = [region for each in answers for region in each.regions]
     wins = Counter(region.winner for region in every if not region.tied)
     ties = sum(region.tied for region in every)
     (first, count), *others = wins.most_common() or [("no placement", len(every))]
     told = f"{first} is fastest in {count}" + "".join(f", {name} in {won}" for name, won in others)
-    lags = sum(count for name, count in wins.items() if name in _LAGS)
-    lag = f"a placement with a lag leads in {lags}" if lags else "no placement with a lag leads anywhere"
-    return f"Of {len(every)} settings, {told}, {ties} are ties, and {lag} (modeled{_extrapolated(every)})."
+    return (
+        f"Of {len(every)} settings, {told}, {ties} are ties of the two fastest; {in_short(answers)} "
+        f"(modeled{_extrapolated(every)})."
+    )
 
 
 def _extrapolated(regions: Sequence[Region]) -> str:

@@ -169,6 +169,8 @@ class Comparison:
         return f"gives {size} {'more' if self.faster else 'fewer'} tokens/s{where}"
 
     def _remedy(self) -> str:
+        if self.over is Over.DRAWS:
+            return "more draws would not narrow it, for that is how well the costs are known"
         if self.needed is None:
             return "no affordable number of repetitions would settle an effect this small"
         if self.repetitions == 1:

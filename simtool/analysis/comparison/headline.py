@@ -17,7 +17,7 @@ from enum import StrEnum
 
 
 class Metric(StrEnum):
-    """What is compared. The first and the last count decode steps at full occupancy."""
+    """What is compared. TOKENS_PER_S and STEP_TIME are of decode steps at full occupancy, WHOLE_RUN of all steps."""
 
     TOKENS_PER_S = "tokens_per_s"
     WHOLE_RUN = "whole_run_tokens_per_s"

@@ -13,7 +13,8 @@ Intervals = dict[str, dict[str, IntervalRecord | None]]
 class ReplayDocument(JsonDocument, tag="simtool.replay/1"):
     """runs: a replay each, placement by placement, seed by seed; the baseline's are among them, asked for or not.
 
-    differences: every other placement against the baseline. what_ifs: each placement with the changes of --set against
+    differences: every other placement against the baseline. live: what live runs in this setting showed of them against
+    static; empty: nobody ran them. what_ifs: each placement with the changes of --set against
     itself without. without: the runs without those changes. intervals: placement -> figure -> mean over seeds. changes:
     the same of the change against the baseline, paired by seed; both empty for one seed. refused: why placements were
     left out.
@@ -22,6 +23,7 @@ class ReplayDocument(JsonDocument, tag="simtool.replay/1"):
     runs: list[RunRecord]
     baseline: str | None
     differences: list[ComparisonRecord]
+    live: list[ComparisonRecord]
     what_ifs: list[ComparisonRecord]
     without: list[RunRecord]
     intervals: Intervals
@@ -294,14 +296,27 @@ class PublishedDocument(JsonDocument, tag="simtool.validate-published/1"):
 
 
 class ChangeRecord(Record):
-    """What one change is worth under one placement. subject: the op that would take no time. draft_ms: what the
-    controller would be told.
+    """What one change is worth under one placement, over the same placement as it is. subject: the op that would take
+    no time. draft_ms: what the controller would be told.
     """
 
     lever: Literal["draft_ms", "free_op"]
+    placement: str
     subject: str
     draft_ms: float | None
     worth: ComparisonRecord
+
+
+class ToldRecord(Record):
+    """What a placement gives over the baseline once its controller is told what a draft takes: gain, a share, modeled.
+
+    origin: of the difference untold, on which it rests.
+    """
+
+    placement: str
+    draft_ms: float
+    gain: float
+    origin: Literal["live", "modeled"]
 
 
 class TurnRecord(Record):
@@ -324,7 +339,8 @@ class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     origin: live or modeled. measured_in: the page that its live runs stand on; empty: they are those of the traces.
     candidates: all, of that origin. modeled: all, by replays. with_recorded_predictor: again with the controller's
     predictor that the trace was recorded with, where that is another. live_once: by one live run of each, which settle
-    nothing. disagree: what was measured and what was computed, or the two predictors, say different things.
+    nothing. disagree: what was measured and what was computed, or the two predictors, say different things. draft_told:
+    null where that is worth nothing. turns: empty where turns_withheld says why they are not told.
     """
 
     trace: str
@@ -340,5 +356,7 @@ class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     modeled: list[ComparisonRecord]
     with_recorded_predictor: list[ComparisonRecord]
     changes: list[ChangeRecord]
+    draft_told: ToldRecord | None
     turns: list[TurnRecord]
+    turns_withheld: str
     warnings: list[str]

@@ -12,7 +12,8 @@ Replayed = Literal["replayed"]
 
 class GainRecord(Record):
     """One placement at one point of the grid. gain: of steady tok/s over the baseline's, a share, with its interval;
-    low and high are null with one replay each. gain_whole_run: of whole-run tok/s.
+    low and high are null with one replay each. gain_whole_run: of whole-run tok/s. live: what live runs at this point
+    showed of it against static; null: nobody ran it.
     """
 
     trace: str
@@ -27,6 +28,7 @@ class GainRecord(Record):
     gain_low: float | None
     gain_high: float | None
     gain_whole_run: float
+    live: ComparisonRecord | None
 
 
 class SweepDocument(JsonDocument, tag="simtool.sweep/1"):
@@ -58,7 +60,9 @@ class RankedRecord(Record):
 
 
 class SearchedRecord(Record):
-    """One concurrency. enumerated: legal orders; replayed: of them. not_tried: why some were not."""
+    """One concurrency. enumerated: legal orders; replayed: of them. not_tried: why some were not. live: what live runs
+    in this setting showed of named orders against static; empty: nobody ran them.
+    """
 
     concurrency: int
     enumerated: int
@@ -67,6 +71,7 @@ class SearchedRecord(Record):
     baseline: str
     baseline_tokens_per_s: float
     best: list[RankedRecord]
+    live: list[ComparisonRecord]
     warnings: list[str]
 
 
@@ -103,11 +108,13 @@ class WhyDocument(JsonDocument, tag="simtool.why/1"):
 
     by_pruning, by_age: the parts of tokens_change, which multiply to it; null where no older confidence is read. path:
     what changes by a thousandth of the step at least, what left most first. before, after: the steps it is the path of.
+    live: what live runs in this setting showed of either against static; empty: nobody ran them.
     """
 
     origin: Replayed
     basis: str
     difference: ComparisonRecord
+    live: list[ComparisonRecord]
     tokens_change: float
     step_change: float
     by_pruning: float | None
@@ -154,11 +161,20 @@ class LeverRecord(Record):
 
 
 class DraftToldRecord(Record):
-    """What it is worth to tell the controller of `placement` what a draft costs, over the document's placement."""
+    """What it is worth to tell the controller of `placement` what a draft costs, over the document's placement.
+
+    over_untold: over the same placement. over_static: over static, by replays alone. live: what live runs showed of the
+    placement, untold, over static; null: nobody ran it. gain: over static, a share, on the live difference where that
+    is known.
+    """
 
     placement: str
     draft_ms: float
     worth: ComparisonRecord
+    over_untold: ComparisonRecord
+    over_static: ComparisonRecord
+    live: ComparisonRecord | None
+    gain: float
 
 
 class TornadoDocument(JsonDocument, tag="simtool.tornado/1"):
@@ -189,12 +205,15 @@ class BreakEvenRecord(Record):
 
 
 class BreakEvenDocument(JsonDocument, tag="simtool.break-even/1"):
-    """A lag placement against this-step, one entry a concurrency and cost of a decision."""
+    """A lag placement against this-step, one entry a concurrency and cost of a decision. live: concurrency -> what live
+    runs showed of both against static, where there were any.
+    """
 
     origin: Replayed
     basis: str
     placement: str
     points: list[BreakEvenRecord]
+    live: dict[str, list[ComparisonRecord]]
     warnings: list[str]
 
 

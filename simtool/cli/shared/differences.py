@@ -9,6 +9,7 @@ from simtool.analysis.comparison.headline import baseline_of
 
 if TYPE_CHECKING:
     from simtool.analysis.comparison.comparison import Comparison
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.analysis.comparison.runs import Run
     from simtool.cli.documents.parts import ComparisonRecord
 
@@ -43,10 +44,18 @@ def paired(pairs: Mapping[str, tuple[str, Sequence[Run], Sequence[Run]]]) -> dic
     }
 
 
+def as_records(known: KnownLive | None) -> list[ComparisonRecord]:
+    """Return what live runs showed, for machines."""
+    return [as_record(each) for each in known.comparisons] if known else []
+
+
 def as_record(comparison: Comparison) -> ComparisonRecord:
     """Return a comparison for machines."""
     from simtool.cli.documents.parts import ComparisonRecord
     from simtool.cli.documents.record import record
 
     extrapolated = str(comparison.extrapolation or "")
-    return record(ComparisonRecord, comparison, comparison.found, comparison.load.to_dict(), extrapolated=extrapolated)
+    # an interval that leaves out 0 and is not believed: no number of repetitions like these would mend that
+    needed = comparison.needed if comparison.spans or comparison.resolved else None
+    load = comparison.load.to_dict()
+    return record(ComparisonRecord, comparison, comparison.found, load, extrapolated=extrapolated, needed=needed)

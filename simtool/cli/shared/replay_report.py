@@ -11,13 +11,14 @@ import typer
 from simtool.analysis.comparison.headline import baseline_of
 from simtool.cli.options import FINDING
 from simtool.cli.shared import console
-from simtool.cli.shared.differences import against_baseline, as_record, paired
+from simtool.cli.shared.differences import against_baseline, as_record, as_records, paired
 from simtool.cli.shared.repeats import changes_record, means_record, print_means
 from simtool.cli.shared.summary import RunsLine, TraceLine, print_runs
 from simtool.cli.shared.summary import as_record as run_record
 
 if TYPE_CHECKING:
     from simtool.analysis.comparison.comparison import Comparison
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.cli.shared.replaying import Replayed
     from simtool.replay.caveats import Caveats
     from simtool.report.terminal.numbers import Number
@@ -34,7 +35,7 @@ class ReplayReport:
     """found: the replays; without: the same without the changes of --set, None where there are none. changes: them.
 
     about: what the replays have in common. modeled: what the verdicts open with: "modeled", and on whose machine.
-    asked: the placements that were asked for.
+    asked: the placements that were asked for. live: what live runs showed of them.
     """
 
     found: Replayed
@@ -43,6 +44,7 @@ class ReplayReport:
     about: str
     modeled: str
     asked: Sequence[str]
+    live: KnownLive | None = None
 
     def differences(self) -> dict[str, Comparison]:
         """Every placement against the baseline."""
@@ -88,6 +90,7 @@ class ReplayReport:
             runs=[run_record(line) for line in self.found.all_lines],
             baseline=baseline_of(list(lines)) if lines else None,
             differences=[as_record(each) for each in self.differences().values()],
+            live=as_records(self.live),
             what_ifs=[as_record(each) for each in self.what_ifs().values()],
             without=[run_record(line) for line in self.without.all_lines] if self.without else [],
             intervals=means_record(lines),
@@ -97,12 +100,17 @@ class ReplayReport:
         console.emit(document)
 
     def _print(self, *, verbose: bool) -> None:
+        from simtool.report.terminal.live_first import live_first
+
         differences, what_ifs = self.differences(), self.what_ifs()
         for comparison in what_ifs.values():
             if comparison.ratio != 1.0 and comparison.baseline in self.asked:
                 console.say(f"{self.modeled}: {_what_if(comparison)}", style="bold")
+        opening = live_first(self.live, {name: each.ratio for name, each in differences.items()})
+        changed = f", with {', '.join(self.changes)}" if self.changes else ""
         for comparison in differences.values():
-            console.say(f"{self.modeled}: {comparison.verdict}", style="bold")
+            console.say(f"{opening}{self.modeled}{changed}: {comparison.verdict}", style="bold")
+            opening = ""
         if self.without is not None and not verbose:
             self._print_both(what_ifs)
             return

@@ -21,9 +21,10 @@ from simtool.step.ops import CATALOGUE, priced_name
 from simtool.step.placement import Placement
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.profile.profile import Profile
     from simtool.replay.caveats import Caveats
-    from simtool.replay.controller_options import PredictorChoice
+    from simtool.replay.controller_options import ControllerOptions, PredictorChoice
     from simtool.study.runner import Setting
     from simtool.trace.trace import Trace
 
@@ -42,7 +43,16 @@ Waves = Annotated[
     int | None,
     typer.Option(help="How many requests each slot serves, the trace's cut or queued again; default: the trace once."),
 ]
-Seeds = Annotated[int, typer.Option(help="Replays with noise of each order, for the intervals; 0: no noise.")]
+Seeds = Annotated[
+    int, typer.Option(help="Replays of each placement with noise and refitted costs, for the intervals; 0: no noise.")
+]
+GridSeeds = Annotated[
+    int,
+    typer.Option(
+        help="Replays of each placement with noise and refitted costs, for the intervals; 0 by default, for a grid is "
+        "many replays: 8 gives the intervals of advise and why."
+    ),
+]
 NoiseOnly = Annotated[
     bool,
     typer.Option("--noise-only", help="Intervals of the noise alone, at the fitted costs: not of the fit's error."),
@@ -52,6 +62,11 @@ Predictor = Annotated[
     Literal["trace", "profile", "none"] | None,
     typer.Option(help="Whose validate-time predictor the controller uses; default: the profile's, or the trace's when "
                       "it has none."),
+]  # fmt: skip
+DraftMs = Annotated[
+    float | None,
+    typer.Option(help="Draft time the controller assumes; default: the trace's (0 as in xLLM, unless recorded "
+                      "otherwise)."),
 ]  # fmt: skip
 FigureOption = Annotated[Path | None, typer.Option(help="Also draw it, into this HTML file.")]
 
@@ -186,11 +201,21 @@ def basis(settings: Sequence[Setting]) -> str:
     return f"{_STEPS}; {' or '.join(controllers)}; {covered(settings[0])}"
 
 
-def controller(source: Trace, profile: Profile, predictor: PredictorChoice | None) -> str:
-    """Say whose predictor the controller has."""
+def controller(predictor: PredictorChoice | None, draft_ms: float | None) -> ControllerOptions:
+    """Return what is asked of the controller."""
     from simtool.replay.controller_options import ControllerOptions
 
-    return ControllerOptions(predictor).told(source, profile)
+    return ControllerOptions(predictor, draft_ms)
+
+
+def known_live(setting: Setting, placements: Sequence[Placement]) -> KnownLive | None:
+    """Return what live runs showed of these placements in this very setting; None: nothing."""
+    from simtool.analysis.comparison.judged import known_live as known
+
+    if setting.stale_loss:
+        return None
+    told = setting.controller.settings(setting.source, setting.profile)
+    return known(setting.source, setting.profile, setting.concurrency, told, placements)
 
 
 def ranges_over(setting: Setting) -> str:

@@ -8,8 +8,10 @@ from simtool.analysis.comparison.arms import ORIGIN_WORDS, gather_arms
 from simtool.analysis.comparison.comparison import Comparison, Over
 from simtool.analysis.comparison.verdict import verdicts
 from simtool.profile.judged_live import PAGE, JudgedSetting, Told
-from simtool.report.terminal.decision import LIVE, MODELED, Decision
+from simtool.report.terminal.decision import MODELED, Decision
+from simtool.report.terminal.live_first import LIVE
 from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
+from simtool.study.draft_told import gain_told
 from simtool.study.runner import Setting
 from simtool.trace.trace import Trace
 from simtool.units import format_ns
@@ -49,7 +51,11 @@ def each_of(decision: Decision) -> tuple[Sequence[str], Sequence[Sequence[str]]]
 def _cells(found: Comparison | None) -> tuple[str, str, str]:
     if found is None:
         return "-", "-", ""
-    return f"{(found.ratio - 1) * 100:+.1f} %", found.ends, _CLEAR if found.resolved else ""
+    return (
+        f"{(found.ratio - 1) * 100:+.1f} %",
+        found.ends,
+        _CLEAR if found.resolved and found.extrapolation is None else "",
+    )
 
 
 def rests_on(decision: Decision, setting: Setting, given: Sequence[Trace], judged: JudgedSetting | None) -> list[str]:
@@ -81,17 +87,23 @@ def rests_on(decision: Decision, setting: Setting, given: Sequence[Trace], judge
     once = [f"{each.other} {(each.ratio - 1) * 100:+.1f} %" for each in decision.evidence.once]
     if once:
         told.append(f"live, by one run of each, which settles nothing alone: {', '.join(once)}")
-    return [*told, _judged(judged)]
+    return [*told, *_judged(judged, decision, profile.name)]
 
 
-def _judged(judged: JudgedSetting | None) -> str:
+def _judged(judged: JudgedSetting | None, decision: Decision, costs: str) -> list[str]:
+    """Say how far replays were off: those that the live runs were judged with, and those above, which are others."""
     if judged is None:
-        return f"never judged live in this setting; how far replays were off elsewhere: {PAGE}"
-    by = f"costs of {judged.told.costs_of}" if judged.told else "costs and predictor of its own"
-    return (
-        f"in this setting, by {by}, differences to static were replayed within "
-        f"{judged.worst_off * 100:.1f} points of live ones ({judged.page})"
+        return [f"never judged live in this setting; how far replays were off elsewhere: {PAGE}"]
+    live = {each.other: each.ratio for each in decision.others if decision.kind == LIVE}
+    off = [abs(each.ratio - live[each.other]) for each in decision.replayed if each.other in live]
+    above = (
+        [f"the column modeled, at the costs of {costs}, is up to {max(off) * 100:.1f} points off here"] if off else []
     )
+    by = f"the costs of {judged.told.costs_of}" if judged.told else "the live runs' own costs and controller"
+    return [
+        *above,
+        f"other replays, at {by}, were within {judged.worst_off * 100:.1f} points of them ({judged.page})",
+    ]
 
 
 def _told(known: Told) -> str:
@@ -104,12 +116,10 @@ def when_told(advice: Advice | None, decision: Decision, setting: Setting) -> st
 
     Empty where the verdict is to turn one on, or telling it is not enough.
     """
-    told = next((each for each in advice.changes if each.lever is Lever.DRAFT_MS), None) if advice else None
-    if advice is None or told is None or decision.use is not None:
+    found = told_over_static(advice, decision)
+    if advice is None or found is None or decision.use is not None:
         return ""
-    known = decision.others if decision.kind == LIVE else advice.comparisons
-    plain = next((each for each in known if each.other == told.placement), None)
-    gain = plain.ratio * told.worth.ratio - 1 if plain else 0.0
+    told, gain = found
     far = told.worth.extrapolation
     if gain < _WORTH_SAYING or (far is not None and not far.tells(gain)):
         return ""
@@ -122,21 +132,45 @@ def when_told(advice: Advice | None, decision: Decision, setting: Setting) -> st
     )
 
 
-def what_matters(advice: Advice) -> list[tuple[str, str, str]]:
+def told_over_static(advice: Advice | None, decision: Decision) -> tuple[Change, float] | None:
+    """Return what telling the controller the draft's time is worth, and what its placement then gives over the
+    baseline, a share, on the live difference where the verdict is of live runs; None: it is not worth a thing.
+    """
+    told = next((each for each in advice.changes if each.lever is Lever.DRAFT_MS), None) if advice else None
+    plain = {each.other: each for each in decision.others}
+    if told is None or told.placement not in plain:
+        return None
+    return told, gain_told(plain[told.placement], told.worth)
+
+
+def what_matters(advice: Advice, decision: Decision) -> list[tuple[str, str, str]]:
     """Return (change, gain, interval) of the changes that are worth most; an op for free: the most it can give."""
+    told = told_over_static(advice, decision)
+    then = f" (then {told[1] * 100:+.1f} % over {advice.baseline})" if told else ""
     rows = [
-        (_change(change), f"{(change.worth.ratio - 1) * 100:+.1f} %", change.worth.ends)
+        (
+            _change(change) + (then if change.lever is Lever.DRAFT_MS else ""),
+            f"{(change.worth.ratio - 1) * 100:+.1f} %",
+            change.worth.ends,
+        )
         for change in advice.changes
         if change.worth.resolved
     ]
     return rows[:_MOST_CHANGES]
 
 
+def withheld(advice: Advice, decision: Decision) -> str:
+    """Return why what would turn the answer is not told; empty where it is."""
+    live = {each.other: each.ratio > 1 for each in decision.others if decision.kind == LIVE}
+    if live.get(advice.best.other, advice.best.ratio > 1) == (advice.best.ratio > 1):
+        return ""
+    return "the replays that would tell it disagree with what was measured"
+
+
 def what_turns(advice: Advice, decision: Decision) -> list[str]:
     """Return a sentence for each axis along which another placement would lead, or that none would."""
-    live = {each.other: each.ratio > 1 for each in decision.others if decision.kind == LIVE}
-    if live.get(advice.best.other, advice.best.ratio > 1) != (advice.best.ratio > 1):
-        return ["not told: the replays that would tell it disagree with what was measured"]
+    if why := withheld(advice, decision):
+        return [f"not told: {why}"]
     return [_turn(turn) for turn in advice.turns]
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from simtool.analysis.comparison.arms import ORIGIN_WORDS
 from simtool.analysis.comparison.comparison import Comparison
+from simtool.report.terminal.live_first import LIVE, measured
 from simtool.study.advice import Advice
 
-LIVE = ORIGIN_WORDS["live"]
 MODELED = ORIGIN_WORDS["replayed"]
 
 
@@ -31,8 +31,7 @@ class Evidence:
     @property
     def measured(self) -> str:
         """What is said of the live figures."""
-        on = f"{LIVE} on another machine, {self.elsewhere}" if self.elsewhere else LIVE
-        return f"{on}, {self.where}" if self.where else on
+        return measured(self.where, self.elsewhere)
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,9 @@ def answer(found: Sensitivity, modeled: str, why: str) -> list[str]:
     host = next((each for each in every if each.on_host), None)
     if host is not None and host not in (best, *named):
         lines.append(f"  on the host: {host.name} {_percent(host.gain)} ({host.action})")
-    told = _told(found.draft, found.placement) if found.draft is not None else None
-    if told is not None and told.kind not in [each.kind for each in (best, *named)]:
-        lines.append(f"  the controller told what a draft costs ({told.options}): {_percent(told.gain)}")
+    if found.draft is not None and Kind.TOLD not in [each.kind for each in (best, *named)]:
+        told = _told(found.draft, found.placement)
+        lines.append(f"  {told.name} ({told.options}): {_both(found.draft)}")
     return lines
 
 
@@ -134,14 +134,24 @@ def _unblocked(bar: OpSensitivity, whole: Sensitivity) -> StepLever:
 
 def _told(draft: DraftTold, placement: str) -> StepLever:
     turned_on = "" if draft.placement == placement else f", and turn {draft.placement} on"
+    over_static = draft.worth.baseline == draft.over_static.baseline
     return StepLever(
         kind=Kind.TOLD,
-        gain=draft.worth.ratio - 1,
+        gain=draft.gain if over_static else draft.worth.ratio - 1,
         what=f"tell the controller what a draft costs{turned_on}, which gives",
         name=f"{draft.placement} told what a draft costs",
-        action=f"give the controller the draft's time ({draft.draft_ms:.3g} ms); xLLM's counts the verify alone",
+        action=f"give the controller the draft's time ({draft.draft_ms:.3g} ms), xLLM's counts the verify alone: "
+        f"{_both(draft)}",
         options=f"--policy {draft.placement} --draft-ms {draft.draft_ms:.3g}",
     )
+
+
+def _both(draft: DraftTold) -> str:
+    """Its worth over both that it may be read as: over static, as every verdict, and over itself untold."""
+    over = draft.over_static
+    on = f", modeled on the live {_percent(draft.live.ratio - 1)}" if draft.live else ""
+    untold = f"{_percent(draft.over_untold.ratio - 1)} over {draft.placement} untold"
+    return f"{_percent(draft.gain)} over {over.baseline}{on}; {untold} (means of {over.repetitions} {over.over})"
 
 
 def _most(bar: OpSensitivity, found: Sensitivity) -> float:

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.analysis.comparison.headline import BASELINE
-from simtool.cli.options import FINDING, JsonFlag, OtherModelFlag, Traces, VerboseFlag, check_distinct, command_name
+from simtool.cli.options import (
+    FINDING,
+    JsonFlag,
+    OtherModelFlag,
+    Traces,
+    VerboseFlag,
+    check_controller,
+    check_distinct,
+    command_name,
+)
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
 from simtool.cli.shared.differences import as_record
@@ -20,7 +29,6 @@ from simtool.errors import SimtoolError, UsageError
 
 if TYPE_CHECKING:
     from simtool.cli.documents.of_replays import AdviseDocument
-    from simtool.profile.judged_live import JudgedSetting
     from simtool.profile.profile import Profile
     from simtool.progress import Expected
     from simtool.replay.controller_options import PredictorChoice
@@ -41,6 +49,7 @@ def advise(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     concurrency: study.Concurrency = None,
     waves: study.Waves = None,
     seeds: Annotated[int, typer.Option(help="Replays of each placement, with noise and refitted costs: 3 to 200, for "
@@ -63,8 +72,7 @@ def advise(
     candidates = [placement for placement in named if placement.name != BASELINE]
     if not candidates:
         raise UsageError(f"--policy {BASELINE} is what the others are compared with; name another placement")
-    from simtool.analysis.comparison.judged import judged_comparisons, judged_for
-    from simtool.replay.controller_options import ControllerOptions
+    check_controller(candidates, {"--predictor": predictor, "--draft-ms": draft_ms})
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.decision import Evidence, decide
     from simtool.study.advice import STAGES
@@ -74,22 +82,22 @@ def advise(
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     same_load = concurrency in (None, source.manifest.concurrency)
     live, once = words.live_comparisons(opened, BASELINE) if same_load else ([], [])
-    controller = ControllerOptions(predictor)
-    judged = judged_for(source, costs, wanted, controller.settings(source, costs), candidates)
-    before = judged_comparisons(judged, candidates) if judged is not None and not live else []
+    controller = study.controller(predictor, draft_ms)
     from simtool.study.runner import Setting
     from simtool.study.settings import settings_of
 
     setting = Setting(source, costs, wanted, controller=controller)
+    known = study.known_live(setting, candidates)
+    before = known.comparisons if known is not None and not live else ()
     found: Advice | None = None
     try:
         for placement in candidates:
             study.check_priced(costs, placement)
         draws = study.draws_of(costs, seeds)
         (setting,) = settings_of(
-            source, costs, [wanted], waves, seeds=draws, noise_only=noise_only, predictor=predictor
+            source, costs, [wanted], waves, seeds=draws, noise_only=noise_only, controller=controller
         )
-        known = {placement.name for placement in candidates}
+        names = {placement.name for placement in candidates}
         ahead = [each for each in (live or before) if each.ratio > 1]
         leading = max(ahead, key=lambda each: each.ratio).other if ahead else None
         with console.progress("replaying", STAGES, _expected(setting, candidates, jobs)) as done:
@@ -97,7 +105,7 @@ def advise(
                 setting,
                 baseline,
                 candidates,
-                leading=leading if leading in known else None,
+                leading=leading if leading in names else None,
                 processes=study.processes(jobs),
                 progress=done,
             )
@@ -105,13 +113,13 @@ def advise(
         if not live and not before:
             raise
         console.after(f"nothing was replayed, so what else is worth doing is not said: {error}")
-    where, elsewhere = (judged.page, _elsewhere(judged, costs)) if judged and before else ("", "")
+    where, elsewhere = (known.setting.page, known.elsewhere) if known and before else ("", "")
     evidence = Evidence(live or before, once, where, modeled_on(costs, source), elsewhere)
     decision = decide(found, evidence)
     if json:
         console.emit(_document(found, decision, source))
     else:
-        _print(found, decision, setting, words.rests_on(decision, setting, opened, judged))
+        _print(found, decision, setting, words.rests_on(decision, setting, opened, known.setting if known else None))
     if found is not None:
         study.warn(found.caveats, verbose=verbose)
     if not decision.told:
@@ -123,11 +131,6 @@ _ALIKE: Mapping[str, Callable[[Manifest], object]] = {
     "SL": lambda manifest: manifest.sl,
     "the drafter": lambda manifest: manifest.algorithm,
 }
-
-
-def _elsewhere(judged: JudgedSetting, costs: Profile) -> str:
-    """The machine of live runs, where it is another than that of the costs."""
-    return "" if judged.device_name == costs.device_name else judged.device_name
 
 
 def _expected(setting: Setting, candidates: Sequence[Placement], jobs: int | None) -> Expected:
@@ -187,8 +190,8 @@ def _print(found: Advice | None, decision: Decision, setting: Setting, rests_on:
     console.show(table(f"Against {BASELINE}, tokens/s ({decision.origin})", *words.each_of(decision)))
     best = found.best.other if found else decision.comparison.other
     if found is not None:
-        if rows := words.what_matters(found):
-            heads = ("change", "gain", f"95 % over {found.best.over}")
+        if rows := words.what_matters(found, decision):
+            heads = ("change", f"over {best} as it is", f"95 % over {found.best.over}")
             console.show(table(f"What else is worth doing, under {best} (modeled)", heads, rows))
         _section(f"What would turn it: {best} against {BASELINE} (modeled)", words.what_turns(found, decision))
     _section("It rests on", rests_on)
@@ -202,11 +205,14 @@ def _section(title: str, lines: Sequence[str]) -> None:
 
 
 def _document(found: Advice | None, decision: Decision, source: Trace) -> AdviseDocument:
-    from simtool.cli.documents.of_replays import AdviseDocument, ChangeRecord, TurnRecord
+    from simtool.cli.documents.of_replays import AdviseDocument, ChangeRecord, ToldRecord, TurnRecord
     from simtool.cli.documents.record import document, record
+    from simtool.report.terminal.advice import told_over_static, withheld
     from simtool.report.terminal.decision import headline
 
     changes = found.changes if found else ()
+    told = told_over_static(found, decision)
+    why = withheld(found, decision) if found else ""
     return document(
         AdviseDocument,
         trace=str(source.path),
@@ -225,12 +231,15 @@ def _document(found: Advice | None, decision: Decision, source: Trace) -> Advise
             record(
                 ChangeRecord,
                 lever=each.lever,
+                placement=each.placement,
                 subject=each.subject,
                 draft_ms=each.draft_ms,
                 worth=as_record(each.worth),
             )
             for each in changes
         ],
-        turns=[record(TurnRecord, turn) for turn in found.turns] if found else [],
+        draft_told=told and record(ToldRecord, told[0], gain=told[1], origin=decision.kind),
+        turns=[record(TurnRecord, turn) for turn in found.turns] if found and not why else [],
+        turns_withheld=why,
         warnings=found.caveats.lines() if found else [],
     )

@@ -31,7 +31,10 @@ def compare(
     baseline: Baseline = None,
     metric: Annotated[
         Literal["tokens_per_s", "whole_run_tokens_per_s", "step_time"],
-        typer.Option(help="What to compare: the first and the last at full occupancy."),
+        typer.Option(
+            help="What to compare: tokens_per_s (steady) and step_time are of decode steps at full occupancy, "
+            "whole_run_tokens_per_s is of all of them."
+        ),
     ] = "tokens_per_s",
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Every figure of every trace, and how each interval was made.")

@@ -31,6 +31,7 @@ from simtool.step.placement import NAMED, Placement, with_lag
 from simtool.units import TimeUnit
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.profile.profile import Profile
     from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Arrivals, Scenario, SimulatorChoice
@@ -41,8 +42,8 @@ if TYPE_CHECKING:
 
 def replay(
     trace: study.TraceArgument,
-    policy: Annotated[list[str], typer.Option(help="A placement's name, a .toml file, or all (the four arms of the "
-                                                   "pull request); may be repeated.")],
+    policy: Annotated[list[str], typer.Option(help="A placement's name, a .toml file, or all (static, this-step, "
+                                                   "lag, lag-overlap); may be repeated.")],
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     change: Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if: decide=0, "
@@ -52,8 +53,7 @@ def replay(
     lag: Annotated[int | None, typer.Option(help="Age of the confidence in steps, for those of the placements that "
                          "have a lag.")] = None,
     predictor: study.Predictor = None,
-    draft_ms: Annotated[float | None, typer.Option(help="Draft time the controller assumes; default: the trace's "
-                                                        "(0 as in xLLM, unless recorded otherwise).")] = None,
+    draft_ms: study.DraftMs = None,
     min_gain: Annotated[float | None, typer.Option(help="Relative gain a longer prefix must bring; default: the "
                                                         "trace's.")] = None,
     requests: Annotated[Path | None, typer.Option(help="Serve the requests of this request trace (a file, or the "
@@ -70,7 +70,7 @@ def replay(
     seed: Annotated[int | None, typer.Option(help="Seed of noise, Poisson arrivals and bootstrapped outcomes; default "
                                                   "0.")] = None,
     seeds: Annotated[int, typer.Option(help="Replays of each placement, under so many seeds from --seed on: gives "
-                                            "intervals.")] = 1,
+                                            "intervals; 1 by default, for one replay is one trace.")] = 1,
     kv_blocks: Annotated[int | None, typer.Option(help="KV cache blocks; default: the trace's, grown with the "
                                                        "concurrency.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the replayed traces, one each, named after trace, "
@@ -142,9 +142,21 @@ def replay(
         changes=change or [],
         about=asked.told(source, costs) if any(placement.decides for placement in placements) else "",
         modeled=modeled_on(costs, source),
+        live=_known_live(source, costs, base, placements, as_recorded=workload is None),
         asked=[placement.name for placement in placements],
     )
     report.show(json=json, verbose=verbose)
+
+
+def _known_live(
+    source: Trace, costs: Profile, base: Scenario, placements: Sequence[Placement], *, as_recorded: bool
+) -> KnownLive | None:
+    """What live runs showed of these placements under this load: the trace's own requests, in a closed loop."""
+    from simtool.analysis.comparison.judged import known_live
+
+    if not as_recorded or base.arrivals.kind != "closed":
+        return None
+    return known_live(source, costs, base.concurrency, base.controller, placements)
 
 
 def _baseline_besides(placements: Sequence[Placement]) -> Placement | None:

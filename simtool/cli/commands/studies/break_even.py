@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import ForceFlag, JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_output
+from simtool.cli.options import (
+    ForceFlag,
+    JsonFlag,
+    OtherModelFlag,
+    SimulatorOption,
+    VerboseFlag,
+    check_controller,
+    check_output,
+)
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
+from simtool.cli.shared.differences import as_records
 from simtool.errors import UsageError
+from simtool.step.placement import NAMED
 from simtool.units import NS_PER_US, format_ns
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.stats.interval import Interval
     from simtool.study.break_even import BreakEven
 
@@ -27,9 +38,10 @@ def break_even(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     decision_us: Annotated[str, typer.Option(help="Costs of a decision to try, in us.")] = "0,50,100,200,500,1000,2000",
     concurrency: study.Concurrencies = None,
-    seeds: study.Seeds = 0,
+    seeds: study.GridSeeds = 0,
     noise_only: study.NoiseOnly = False,
     waves: study.Waves = None,
     figure: study.FigureOption = None,
@@ -45,13 +57,22 @@ def break_even(
     (lagged,) = study.placements([policy])
     if not lagged.lag_steps:
         raise UsageError(f"--policy {policy} has no lag; break-even compares a lag placement with this-step")
+    check_controller([lagged], {"--predictor": predictor, "--draft-ms": draft_ms})
     refits = study.refits_for(seeds, noise_only=noise_only)
     source, costs = study.open_trace(trace, profile, (), predictor, refits=refits, allow_other_model=allow_other_model)
     study.check_priced(costs, lagged, ["decide"])
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     from simtool.study.settings import settings_of
 
-    asked = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    asked = settings_of(
+        source,
+        costs,
+        concurrencies,
+        waves,
+        seeds=seeds,
+        noise_only=noise_only,
+        controller=study.controller(predictor, draft_ms),
+    )
     settings = [replace(setting, simulator=simulator) for setting in asked]
     decisions_ns = [us * NS_PER_US for us in study.numbers(decision_us, 0)]
     if min(decisions_ns) < 0:
@@ -71,20 +92,32 @@ def break_even(
         save_figure(draw_break_even(points), figure)
         console.after(f"figure written to {figure}")
     basis = study.basis(settings)
+    arms = [NAMED["this-step"], lagged]
+    lives = {setting.concurrency: study.known_live(setting, arms) for setting in settings}
     if json:
         from simtool.cli.documents.of_studies import BreakEvenDocument, BreakEvenRecord
         from simtool.cli.documents.record import record
 
         warnings = caveats_of(points).lines()
         records = [record(BreakEvenRecord, point) for point in points]
+        live = {str(concurrency): as_records(found) for concurrency, found in lives.items() if found}
         document = BreakEvenDocument(
-            origin="replayed", basis=basis, placement=lagged.name, points=records, warnings=warnings
+            origin="replayed", basis=basis, placement=lagged.name, points=records, live=live, warnings=warnings
         )
         console.emit(document)
     else:
-        _print(points, lagged.name, modeled_on(costs, source, caveats_of(points)), study.ranges_over(settings[0]))
+        modeled = f"{_live(lives)}{modeled_on(costs, source, caveats_of(points))}"
+        _print(points, lagged.name, modeled, study.ranges_over(settings[0]))
         console.after(f"modeled, {basis}")
     study.warn(caveats_of(points), verbose=verbose)
+
+
+def _live(lives: Mapping[int, KnownLive | None]) -> str:
+    """What live runs showed, at each concurrency where there were any."""
+    from simtool.report.terminal.live_first import live_first
+
+    said = {concurrency: live_first(live, {}) for concurrency, live in lives.items() if live is not None}
+    return "".join(f"concurrency {at}, {text}" if len(lives) > 1 else text for at, text in said.items())
 
 
 def _print(points: list[BreakEven], name: str, modeled: str, over: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from simtool.cli.options import JsonFlag, OtherModelFlag
+from simtool.cli.options import JsonFlag, OtherModelFlag, check_controller
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
 
@@ -32,6 +32,7 @@ def lags(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", help="Also by draft position, and how alike confidences of a request are.")
     ] = False,
@@ -40,11 +41,13 @@ def lags(
     """Print the acceptance lost against the lag, by prompt kind and by draft position, and the autocorrelation."""
     from simtool.study.staleness import placement_at, staleness_study
 
+    check_controller([placement_at(0)], {"--predictor": predictor, "--draft-ms": draft_ms})
     source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     lags = study.numbers(lag, 1)
     study.check_priced(costs, placement_at(0), ["decide"])
-    found = staleness_study(source, costs, lags, predictor)
-    basis = _BASIS.format(controller=study.controller(source, costs, predictor))
+    controller = study.controller(predictor, draft_ms)
+    found = staleness_study(source, costs, lags, controller)
+    basis = _BASIS.format(controller=controller.told(source, costs))
     if json:
         console.emit(_document(found, basis))
     else:
@@ -91,10 +94,14 @@ def _answer(effects: Sequence[Staleness]) -> str:
     """What each lag costs, in one sentence."""
     if not effects:
         return "no lag was asked for but 0, which costs nothing"
-    told = [f"{each.loss.mean:.1%} at lag {each.lag} ({each.loss.text('{:.1%}'.format)})" for each in effects]
+    told = [
+        f"{'gains' if each.loss.mean < 0 else 'costs'} {abs(each.loss.mean):.1%} at lag {each.lag} "
+        f"(lost: {each.loss.text('{:.1%}'.format)})"
+        for each in effects
+    ]
     sure = [each for each in effects if each.loss.side()]
     doubt = "" if len(sure) == len(effects) else "; where the interval holds 0 it cannot be told"
-    return f"an older confidence costs {', '.join(told)} of the tokens of a step{doubt}"
+    return f"of the tokens of a step an older confidence {', '.join(told)}{doubt}"
 
 
 def _print_details(effects: Sequence[Staleness], persistent: Sequence[Persistence]) -> None:

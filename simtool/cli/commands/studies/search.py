@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,16 +17,18 @@ from simtool.cli.options import (
     OtherModelFlag,
     SimulatorOption,
     VerboseFlag,
+    check_controller,
     check_output,
 )
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
-from simtool.cli.shared.differences import as_record
+from simtool.cli.shared.differences import as_record, as_records
 from simtool.errors import UsageError
 from simtool.files.writing import write_text
-from simtool.step.placement import NAMED
+from simtool.step.placement import NAMED, PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.cli.documents.of_studies import SearchedRecord
     from simtool.study.search import OrderCandidates, RankedOrder, SearchResult
 
@@ -42,6 +44,7 @@ def search(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     concurrency: study.Concurrencies = None,
     lag: Annotated[str, typer.Option(help="Ages of the confidence to search: none (static), 0 (this-step), 1 to 8.")]
     = "none,0,1",
@@ -74,12 +77,22 @@ def search(
     concurrencies = study.numbers(concurrency, source.manifest.concurrency)
     from simtool.study.settings import settings_of
 
-    asked = settings_of(source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    asked = settings_of(
+        source,
+        costs,
+        concurrencies,
+        waves,
+        seeds=seeds,
+        noise_only=noise_only,
+        controller=study.controller(predictor, draft_ms),
+    )
     settings = [replace(setting, simulator=simulator) for setting in asked]
+    from simtool.report.terminal.live_first import live_first
     from simtool.study.search import order_candidates
     from simtool.study.search import search as find
 
     tried = order_candidates(settings[0], lags, sync or (), baseline=NAMED[BASELINE])
+    check_controller(tried.placements, {"--predictor": predictor, "--draft-ms": draft_ms})
     results = []
     from simtool.study.settings import expect
 
@@ -92,13 +105,20 @@ def search(
     if save is not None:  # files first: whoever reads what is printed may stop reading
         _save(results, save)
     basis = f"{study.basis(settings)}; {_CHOSEN}"
+    named = [NAMED[name] for name in PULL_REQUEST_ARMS]
+    lives = [study.known_live(setting, named) for setting in settings]
     if json:
         from simtool.cli.documents.of_studies import SearchDocument
 
-        searched = [_as_record(tried, result) for result in results]
+        searched = [_as_record(tried, result, live) for result, live in zip(results, lives, strict=True)]
         console.emit(SearchDocument(origin="replayed", basis=basis, searched=searched))
     else:
-        _print(tried, results, modeled_on(costs, source), verbose=verbose)
+        modeled = modeled_on(costs, source)
+        opening = [
+            f"{live_first(live, _as_named(result.best[0]))}{modeled}"
+            for result, live in zip(results, lives, strict=True)
+        ]
+        _print(tried, results, opening, verbose=verbose)
         console.after(f"modeled, {basis}")
     for result in results:
         study.warn(result.caveats, f"concurrency {result.concurrency}", verbose=verbose)
@@ -120,13 +140,19 @@ def _lags(text: str) -> list[int | None]:
     return list(dict.fromkeys(lags))
 
 
-def _print(tried: OrderCandidates, results: list[SearchResult], modeled: str, *, verbose: bool) -> None:
+def _as_named(best: RankedOrder) -> dict[str, float]:
+    """What the best order gives over static, under the names of those that were run live and decide on the same age."""
+    named = (NAMED[name] for name in PULL_REQUEST_ARMS)
+    return {each.name: best.gain.ratio for each in named if each.lag_steps == best.placement.lag_steps}
+
+
+def _print(tried: OrderCandidates, results: list[SearchResult], opening: Sequence[str], *, verbose: bool) -> None:
     from simtool.report.terminal.tables import table
     from simtool.units import format_ns
 
-    for result in results:
+    for result, opened in zip(results, opening, strict=True):
         best = result.best[0]
-        console.say(f"{modeled}, concurrency {result.concurrency}: {_answer(tried, best)}", style="bold")
+        console.say(f"{opened}, concurrency {result.concurrency}: {_answer(tried, best)}", style="bold")
         if not _is_baseline(tried, best):
             console.say(f"  because {best.why}")
     rows = [
@@ -169,7 +195,7 @@ def _answer(tried: OrderCandidates, best: RankedOrder) -> str:
     return f"{best.gain.verdict}; {best.placement.name} is the best of {tried.enumerated} legal host orders"
 
 
-def _as_record(tried: OrderCandidates, result: SearchResult) -> SearchedRecord:
+def _as_record(tried: OrderCandidates, result: SearchResult, live: KnownLive | None) -> SearchedRecord:
     from simtool.cli.documents.of_studies import RankedRecord, SearchedRecord
     from simtool.cli.documents.record import record
 
@@ -185,6 +211,7 @@ def _as_record(tried: OrderCandidates, result: SearchResult) -> SearchedRecord:
         not_tried=tried.unpriced,
         baseline=tried.baseline.name,
         best=best,
+        live=as_records(live),
         warnings=result.caveats.lines(),
     )
 

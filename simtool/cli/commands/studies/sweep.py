@@ -24,6 +24,7 @@ from simtool.cli.options import (
 )
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
+from simtool.cli.shared.swept_live import SweptLive, swept_live
 from simtool.step.placement import PULL_REQUEST_ARMS
 
 if TYPE_CHECKING:
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
 def sweep(
     traces: study.TraceOfEachSl,
     policy: Annotated[list[str] | None, typer.Option(help="A placement's name or a .toml file; may be repeated; "
-                                                          "default: the four arms of the pull request.")] = None,
+                                                          "default: static, this-step, lag and lag-overlap.")] = None,
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     change: study.Changes = None,
     concurrency: study.Concurrencies = None,
-    seeds: study.Seeds = 0,
+    seeds: study.GridSeeds = 0,
     noise_only: study.NoiseOnly = False,
     waves: study.Waves = None,
     stale_loss: Annotated[str, typer.Option(help="What if decisions on old confidence lost these shares of their "
@@ -80,7 +82,7 @@ def sweep(
     names = [placement.name for placement in arms]
     baseline = baseline_of(names) if baseline is None else baseline
     check_baseline(baseline, names)
-    check_controller(arms, {"--predictor": predictor})
+    check_controller(arms, {"--predictor": predictor, "--draft-ms": draft_ms})
     opened = [
         study.open_trace(
             trace,
@@ -101,7 +103,13 @@ def sweep(
         replace(setting, stale_loss=loss, simulator=simulator)
         for source, costs in opened
         for setting in settings_of(
-            source, costs, concurrencies, waves, seeds=seeds, noise_only=noise_only, predictor=predictor
+            source,
+            costs,
+            concurrencies,
+            waves,
+            seeds=seeds,
+            noise_only=noise_only,
+            controller=study.controller(predictor, draft_ms),
         )
         for loss in losses
     ]
@@ -116,13 +124,10 @@ def sweep(
         console.after(f"{swept.resumed} of them had been done by a sweep that was stopped")
     console.after(f"{swept.table.height} replays written to {target}")
     if figure is not None:
-        from simtool.report.figures.figure_file import save_figure
-        from simtool.report.figures.heat_map import draw_heat_map, heat_maps
-
-        save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
-        console.after(f"figure written to {figure}")
+        _draw(gains, baseline, figure)
     basis = study.basis(settings)
-    answer = _opened_with(opened, gains, baseline, swept.caveats)
+    known = swept_live(settings, arms, gains)
+    answer = f"{known.opening}{_opened_with(opened, gains, baseline, swept.caveats)}"
     if json:
         from simtool.cli.documents.of_studies import GainRecord, SweepDocument
         from simtool.cli.documents.record import record
@@ -133,13 +138,13 @@ def sweep(
             basis=basis,
             baseline=baseline,
             answer=answer,
-            gains=[record(GainRecord, row) for row in gains.to_dicts()],
+            gains=[record(GainRecord, row, live=known.record_of(row)) for row in gains.to_dicts()],
             warnings=[f"{place}: {line}" for place, caveats in swept.caveats.items() for line in caveats.lines()],
             failed=list(swept.failed),
         )
         console.emit(document)
     else:
-        _print(gains, answer, study.ranges_over(settings[0]))
+        _print(gains, answer, study.ranges_over(settings[0]), known)
         console.after(f"modeled, {basis}")
     for place, caveats in swept.caveats.items():
         study.warn(caveats, place, verbose=verbose)
@@ -158,7 +163,15 @@ def _expected(grid: Grid, jobs: int | None, cluster: str | None) -> Expected | N
     return expect([(setting, len(grid.placements)) for setting in grid.settings], study.processes(jobs))
 
 
-def _print(gains: pl.DataFrame, answer: str, over: str) -> None:
+def _draw(gains: pl.DataFrame, baseline: str, figure: Path) -> None:
+    from simtool.report.figures.figure_file import save_figure
+    from simtool.report.figures.heat_map import draw_heat_map, heat_maps
+
+    save_figure(draw_heat_map(heat_maps(gains, baseline)), figure)
+    console.after(f"figure written to {figure}")
+
+
+def _print(gains: pl.DataFrame, answer: str, over: str, known: SweptLive) -> None:
     """The answer, then one table; what is the same in every row is said above it, once."""
     from simtool.report.terminal.tables import table
     from simtool.units import format_ns
@@ -168,15 +181,26 @@ def _print(gains: pl.DataFrame, answer: str, over: str) -> None:
     keys = [(head, [write(row[key]) for row in found]) for key, head, write in _KEYS]
     fixed = ", ".join(f"{head} {texts[0]}" for head, texts in keys if len(set(texts)) == 1)
     varying = [(head, texts) for head, texts in keys if len(set(texts)) > 1]
+    live = [known.text_of(row) for row in found]
+    told = any(text != "-" for text in live)
     rows = [
         (
             *(texts[index] for _, texts in varying),
             *(row["placement"], f"{row['tokens_per_s']:,.0f}", format_ns(row["step_ns"])),
+            *((live[index],) if told else ()),
             *(f"{row['gain']:+.1%}", _interval(row)),
         )
         for index, row in enumerate(found)
     ]
-    heads = (*(head for head, _ in varying), "placement", "tok/s", "step (full)", "gain", f"95 % over {over}")
+    heads = (
+        *(head for head, _ in varying),
+        "placement",
+        "tok/s",
+        "step (full)",
+        *(("live",) if told else ()),
+        "gain",
+        f"95 % over {over}",
+    )
     shown = [row if any(row[-1] != "-" for row in rows) else row[:-1] for row in rows]
     console.show(table(fixed, heads[: len(shown[0])], shown, numbers_from=len(varying) + 1))
     for row in found:

@@ -23,24 +23,29 @@ from simtool.cli.options import (
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
 from simtool.cli.shared.differences import as_record
-from simtool.step.placement import NAMED, PULL_REQUEST_ARMS, Placement, resolve_placement
+from simtool.step.placement import NAMED, PULL_REQUEST_ARMS, Placement
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.cli.documents.of_studies import TornadoDocument
     from simtool.profile.profile import Profile
-    from simtool.replay.controller_options import PredictorChoice
     from simtool.study.sensitivity import Sensitivity
     from simtool.trace.trace import Trace
+
+
+#: Of noise and refitted costs, for what the controller is told: as many as `advise` takes.
+DRAWS = 8
 
 
 def tornado(
     trace: study.TraceArgument,
     policy: Annotated[str | None, typer.Option(help="A placement's name or a .toml file; default: the fastest, "
-                                                    "live where it was judged, else of the pull request's "
-                                                    "four and the trace's own.")] = None,
+                                                    "live where it was judged, else of static, "
+                                                    "this-step, lag, lag-overlap and the trace's own.")] = None,
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     change: study.Changes = None,
     concurrency: study.Concurrency = None,
     waves: study.Waves = None,
@@ -59,33 +64,46 @@ def tornado(
         check_output(figure, force=force)
     from simtool.profile.whatif import check_effect
 
-    source, costs = study.open_trace(trace, profile, change or (), predictor, allow_other_model=allow_other_model)
+    source, costs = study.open_trace(
+        trace, profile, change or (), predictor, refits=DRAWS, allow_other_model=allow_other_model
+    )
     tried = _candidates(policy, source, costs)
-    check_controller(tried, {"--predictor": predictor})
+    check_controller(tried, {"--predictor": predictor, "--draft-ms": draft_ms})
     check_effect(costs, change or (), tried)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     from simtool.study.settings import settings_of
 
-    (setting,) = settings_of(source, costs, [wanted], waves, predictor=predictor)
+    (setting,) = settings_of(
+        source,
+        costs,
+        [wanted],
+        waves,
+        seeds=study.draws_of(costs, DRAWS),
+        controller=study.controller(predictor, draft_ms),
+    )
     from simtool.study.sensitivity import count_jobs, fastest
     from simtool.study.sensitivity import sensitivity as run
     from simtool.study.settings import expect
 
-    leader = _fastest_live(source, costs, wanted, predictor) if policy is None else None
+    known = study.known_live(setting, [NAMED[name] for name in PULL_REQUEST_ARMS])
+    leader = _fastest_live(known) if policy is None and known is not None else None
     placement, why = leader or (tried[0], "here")
     processes = study.processes(jobs)
     if leader is None and len(tried) > 1:
         placement = fastest(setting, tried, processes=processes)
     setting, total = replace(setting, simulator=simulator), count_jobs(placement)
-    with console.progress("what if", total, expect([(setting, total)], processes)) as done:
+    with console.progress("what if", total, expect([(replace(setting, seeds=()), total)], processes)) as done:
         found = run(setting, placement, processes=processes, progress=done)
+    if found.draft is not None and known is not None:
+        live = {each.other: each for each in known.comparisons}
+        found = replace(found, draft=replace(found.draft, live=live.get(found.draft.placement)))
     if figure is not None:
         from simtool.report.figures.figure_file import save_figure
         from simtool.report.figures.sensitivity import draw_sensitivity
 
         save_figure(draw_sensitivity(found), figure)
         console.after(f"figure written to {figure}")
-    basis = study.basis([setting])
+    basis = study.basis([replace(setting, seeds=())])
     if json:
         console.emit(_document(found, basis))
     else:
@@ -110,19 +128,11 @@ def _candidates(policy: str | None, source: Trace, costs: Profile) -> list[Place
     return priced
 
 
-def _fastest_live(
-    source: Trace, costs: Profile, concurrency: int, predictor: PredictorChoice | None
-) -> tuple[Placement, str] | None:
-    """The placement that live runs of these models put first in this setting, and who says so; None: nobody does."""
-    from simtool.analysis.comparison.judged import judged_for
-    from simtool.replay.controller_options import ControllerOptions
-
-    tried = [NAMED[name] for name in PULL_REQUEST_ARMS]
-    judged = judged_for(source, costs, concurrency, ControllerOptions(predictor).settings(source, costs), tried)
-    if judged is None:
-        return None
-    ahead = {arm.live: arm.placement for arm in judged.arms if arm.live > arm.half}
-    return resolve_placement(ahead[max(ahead)] if ahead else BASELINE), f"live, {judged.page}"
+def _fastest_live(known: KnownLive) -> tuple[Placement, str]:
+    """The placement that live runs put first, and who says so."""
+    ahead = [each for each in known.comparisons if each.resolved and each.ratio > 1]
+    name = max(ahead, key=lambda each: each.ratio).other if ahead else BASELINE
+    return NAMED[name], f"live, {known.setting.page}"
 
 
 def _print(found: Sensitivity, modeled: str, chosen: str, replay: str, *, verbose: bool) -> None:
@@ -165,7 +175,15 @@ def _document(found: Sensitivity, basis: str) -> TornadoDocument:
         origin="replayed",
         basis=basis,
         levers=[record(LeverRecord, lever) for lever in levers(found)],
-        draft_told=draft and record(DraftToldRecord, draft, worth=as_record(draft.worth)),
+        draft_told=draft
+        and record(
+            DraftToldRecord,
+            draft,
+            worth=as_record(draft.worth),
+            over_untold=as_record(draft.over_untold),
+            over_static=as_record(draft.over_static),
+            live=draft.live and as_record(draft.live),
+        ),
         bars=[record(BarRecord, bar, moved_to=bar.moved_to and bar.moved_to.placement.to_dict()) for bar in found.bars],
         warnings=found.caveats.lines(),
     )

@@ -41,6 +41,7 @@ def what_if(
                                                             "default: calibrated from each trace itself.")] = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     concurrency: Annotated[str | None, typer.Option(help="Stops of the slider, such as 1,4,16; default: 1, 2, 4 and "
                                                          "so on up to the trace's own.")] = None,
     seeds: Annotated[int, typer.Option(help="Draws of noise and refitted costs, for the interval; 3 or more.")] = 8,
@@ -62,7 +63,7 @@ def what_if(
     named = study.placements(policy or (*BUILT_IN, *XLLM_ARMS))
     (static,) = study.placements([BASELINE])
     placements = [static, *(placement for placement in named if placement.name != BASELINE)]
-    check_controller(placements, {"--predictor": predictor})
+    check_controller(placements, {"--predictor": predictor, "--draft-ms": draft_ms})
     _check_one_step(placements)
     from simtool.report.whatif.page import what_if_page
 
@@ -77,8 +78,10 @@ def what_if(
         from simtool.study.settings import settings_of
 
         draws = study.draws_of(costs, seeds)
-        settings = settings_of(source, costs, sorted(stops), waves, seeds=draws, predictor=predictor)
-        grids.append(WhatIfGrid(settings, priced, _sweep(trace, path, draws, waves, predictor)))
+        settings = settings_of(
+            source, costs, sorted(stops), waves, seeds=draws, controller=study.controller(predictor, draft_ms)
+        )
+        grids.append(WhatIfGrid(settings, priced, _sweep(trace, path, draws, waves, predictor, draft_ms)))
     _check_one_an_sl(grids)
     names = [placement.name for placement in grids[0].placements]
     wanted = placements[min(1, len(placements) - 1)].name if policy else _OPENS_WITH
@@ -129,10 +132,21 @@ def _priced(costs: Profile, placements: Sequence[Placement], *, asked: bool) -> 
 
 
 def _sweep(
-    trace: Path, profile: Path | None, seeds: int, waves: int | None, predictor: PredictorChoice | None
+    trace: Path,
+    profile: Path | None,
+    seeds: int,
+    waves: int | None,
+    predictor: PredictorChoice | None,
+    draft_ms: float | None,
 ) -> list[str]:
     """The words of the command that gives a grid's figures again."""
-    given = {"--profile": profile, "--seeds": seeds or None, "--waves": waves, "--predictor": predictor}
+    given = {
+        "--profile": profile,
+        "--seeds": seeds or None,
+        "--waves": waves,
+        "--predictor": predictor,
+        "--draft-ms": draft_ms,
+    }
     options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     return [shlex.quote(word) for word in ("simtool", "sweep", str(trace), *options)]
 

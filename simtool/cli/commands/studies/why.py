@@ -11,10 +11,11 @@ from simtool.analysis.comparison.headline import BASELINE
 from simtool.cli.options import JsonFlag, OtherModelFlag, SimulatorOption, VerboseFlag, check_controller
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
-from simtool.cli.shared.differences import as_record
+from simtool.cli.shared.differences import as_record, as_records
 from simtool.errors import UsageError
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.judged import KnownLive
     from simtool.cli.documents.of_studies import WhyDocument
     from simtool.study.why import Reasons
 
@@ -26,6 +27,7 @@ def why(
     profile: study.ProfileOption = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
+    draft_ms: study.DraftMs = None,
     change: study.Changes = None,
     concurrency: study.Concurrency = None,
     seeds: study.Seeds = 8,
@@ -40,8 +42,9 @@ def why(
     base, other = (study.placements([name])[0] for name in (baseline, policy))
     if (base.order, base.lag_steps, base.sync) == (other.order, other.lag_steps, other.sync):
         raise UsageError(f"--policy {policy} is what --baseline names; give two placements that differ")
-    check_controller([base, other], {"--predictor": predictor})
+    check_controller([base, other], {"--predictor": predictor, "--draft-ms": draft_ms})
     from simtool.profile.whatif import check_effect
+    from simtool.report.terminal.live_first import live_first
     from simtool.study.settings import settings_of
     from simtool.study.why import count_replays, reasons
 
@@ -52,7 +55,15 @@ def why(
         study.check_priced(costs, placement)
     check_effect(costs, change or (), [base, other])
     wanted = source.manifest.concurrency if concurrency is None else concurrency
-    (asked,) = settings_of(source, costs, [wanted], waves, seeds=seeds, noise_only=noise_only, predictor=predictor)
+    (asked,) = settings_of(
+        source,
+        costs,
+        [wanted],
+        waves,
+        seeds=seeds,
+        noise_only=noise_only,
+        controller=study.controller(predictor, draft_ms),
+    )
     setting = replace(asked, simulator=simulator)
     from simtool.study.settings import expect
 
@@ -60,10 +71,12 @@ def why(
     with console.progress("replaying", count_replays(setting), known) as done:
         found = reasons(setting, base, other, processes=study.processes(jobs), progress=done)
     basis = study.basis([setting])
+    live = study.known_live(setting, [base, other])
     if json:
-        console.emit(_document(found, basis))
+        console.emit(_document(found, basis, live))
     else:
-        _print(found, modeled_on(costs, source))
+        difference = {found.difference.other: found.difference.ratio} if base.name == BASELINE else {}
+        _print(found, f"{live_first(live, difference)}{modeled_on(costs, source)}")
         console.after(
             "on the path: of an op's own time (tornado's 'takes'), what the step's end waited for; prepare, compute, "
             "copy: streams of the device; the path is of the fitted costs, without noise"
@@ -112,7 +125,7 @@ def _tokens(found: Reasons) -> str:
     return f"{emits} ({', '.join(told)})" if told else emits
 
 
-def _document(found: Reasons, basis: str) -> WhyDocument:
+def _document(found: Reasons, basis: str, live: KnownLive | None) -> WhyDocument:
     from simtool.cli.documents.of_studies import WhyDocument
     from simtool.cli.documents.record import document
 
@@ -122,5 +135,6 @@ def _document(found: Reasons, basis: str) -> WhyDocument:
         origin="replayed",
         basis=basis,
         difference=as_record(found.difference),
+        live=as_records(live),
         warnings=found.caveats.lines(),
     )
