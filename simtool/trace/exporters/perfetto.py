@@ -28,6 +28,7 @@ _STEPS_TID = 1
 _LANE_TIDS = {lane.value: 10 * (i + 1) for i, lane in enumerate(Lane)}  # room for work that overlaps on a lane
 _TRACKS_PER_LANE = 10
 _CHUNK_EVENTS = 10_000
+_READ = ("step", "op", "lane", "start_ns", "end_ns", "wait_start_ns", "wait_end_ns", "bytes", "flow")
 
 Event = dict[str, Any]
 
@@ -40,7 +41,7 @@ def export_perfetto(trace: Trace, path: Path, *, force: bool = False) -> int:
     """
     if path.is_file() and not force:
         raise TraceError(f"{path}: is there already; choose another name, or overwrite it with --force")
-    if trace.table("events").is_empty() and trace.table("steps").is_empty():
+    if not trace.height("events") and not trace.height("steps"):
         raise TraceError(f"{trace.path}: has neither events nor steps; there is nothing to export")
     origin_ns = _origin_ns(trace)
     with whole_file(path) as raw, as_text(path, raw) as file:
@@ -68,7 +69,7 @@ def as_text(path: Path, raw: BufferedWriter) -> Iterator[TextIO]:
 
 def trace_events(trace: Trace, origin_ns: int) -> Iterator[Event]:
     """Yield every trace event of a trace, times in us from origin_ns."""
-    events = trace.table("events")
+    events = trace.columns("events", *_READ)
     tracks = events.with_columns(tid=pl.Series(_tracks(events), dtype=pl.Int64))
     yield from _names(trace, sorted(tracks["tid"].unique()))
     yield from _steps(trace.table("steps"), origin_ns)
@@ -158,7 +159,7 @@ def _us(duration_ns: int) -> float:
 
 
 def _origin_ns(trace: Trace) -> int:
-    starts = [trace.table(name)["start_ns"].min() for name in ("events", "steps")]
+    starts = [trace.columns(name, "start_ns")["start_ns"].min() for name in ("events", "steps")]
     return min(start for start in starts if isinstance(start, int))
 
 
