@@ -206,7 +206,10 @@ def load_placement(path: Path) -> Placement:
 
 
 def placement_from_dict(table: Mapping[str, object], source: str = "placement") -> Placement:
-    """Build a placement from a parsed table; unknown keys and wrong types are errors that name the source."""
+    """Build a placement from a parsed table.
+
+    Raises PlacementError, which names the source, for unknown keys, wrong types and an order that is not legal.
+    """
     unknown = sorted(set(table) - set(_KEYS))
     if unknown:
         raise PlacementError(f"{source}: unknown key {unknown[0]!r}; expected {', '.join(_KEYS)}")
@@ -226,7 +229,8 @@ def placement_from_dict(table: Mapping[str, object], source: str = "placement") 
 def resolve_placement(text: str) -> Placement:
     """Return a built-in by name, or the placement in the TOML file at that path; NAME+rebind: as `with_rebinds`.
 
-    POLICY, or PLACEMENT@POLICY, with parameters as `parse_policy` takes them: as `with_policy`.
+    POLICY, or PLACEMENT@POLICY, with parameters as `parse_policy` takes them: as `with_policy`. Raises PlacementError
+    for an unknown name and as `load_placement`, UsageError as `parse_policy`.
     """
     if text.endswith(_REBINDS_SUFFIX):
         return with_rebinds(resolve_placement(text.removesuffix(_REBINDS_SUFFIX)))
@@ -279,6 +283,7 @@ def with_rebinds(placement: Placement) -> Placement:
     """Return the placement with each graph's lengths bound right before its launch, named NAME+rebind.
 
     For devices whose graphs take lengths from the host (npu). Another place may be better: write a placement file.
+    Raises PlacementError for one that rebinds already.
     """
     if placement.rebinds:
         raise PlacementError(f"{placement.name}: rebinds already; give it without {_REBINDS_SUFFIX}")

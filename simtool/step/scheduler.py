@@ -71,7 +71,7 @@ class BlockPool:
         return -(-tokens // self.block_size)
 
     def take(self, count: int) -> tuple[int, ...]:
-        """Take blocks out of the pool; the caller has checked that they are free."""
+        """Take blocks out of the pool, lowest ids first; raises CapacityError where fewer are free."""
         if count > len(self._free):
             raise CapacityError(f"{count} KV blocks asked for, {len(self._free)} free; admit fewer requests")
         return tuple(self._free.pop() for _ in range(count))

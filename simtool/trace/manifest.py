@@ -207,7 +207,10 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest so that a reader sees the old one or the new one, never half of either."""
+    """Write the manifest so that a reader sees the old one or the new one, never half of either.
+
+    Raises TraceError for details that are not plain JSON.
+    """
     try:
         text = json.dumps(manifest.to_dict(), indent=2, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -91,7 +91,10 @@ def _over(counts: tuple[int, int], *, drifts: bool, draws: bool) -> Over:
 
 
 def fair_metric(baseline: Arm, other: Arm, metric: Metric) -> tuple[Metric, str]:
-    """The metric by which the arms are alike, and why it is not the one asked for; "" where it is."""
+    """Return the metric by which the arms are alike, and why it is not the one asked for; "" where it is.
+
+    Raises UsageError where step times are asked for and the steps are not alike.
+    """
     wholes = [run.whole for arm in (baseline, other) for run in arm.runs]
     known = [whole for whole in wholes if whole is not None]
     if metric is Metric.WHOLE_RUN or len(known) < len(wholes):

@@ -103,7 +103,7 @@ def shares(text: str) -> list[float]:
 
 
 def processes(jobs: int | None) -> int:
-    """Return how many processes to use."""
+    """Return how many processes to use; None: one a core. Raises UsageError for fewer than one."""
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs {jobs}: expected 1 or more")
     return jobs or os.cpu_count() or 1

@@ -23,7 +23,7 @@ _MOST = 1 << 31
 
 @dataclass(frozen=True)
 class Fields:
-    """Typed reads of a config that name the file and the key when something is absent or odd."""
+    """Typed reads of a config; what is absent or odd raises CheckpointError, which names the file and the key."""
 
     source: str
     data: Json

@@ -18,7 +18,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_size(folder: Path, key: str, default: int | None = None) -> int:
-    """A size from a model folder's config.json."""
+    """Return a size, 1 or more, from a model folder's config.json; raises CheckpointError for anything else."""
     value = read_json(folder / "config.json").get(key, default)
     if type(value) is not int or value < 1:
         raise CheckpointError(f"{folder / 'config.json'}: {key} is {value!r}, expected a whole number: mend the key")

@@ -24,7 +24,11 @@ class Models:
 def choose_models(
     target: Path | None = None, draft: Path | None = None, algorithm: str | None = None, sl: int | None = None
 ) -> Models:
-    """Return the folders: those given, or the shipped pair whose drafter fits the algorithm and SL best."""
+    """Return the folders: those given, or the shipped pair whose drafter fits the algorithm and SL best.
+
+    algorithm: dspark or dflash; sl: draft tokens a block; None: dspark, what the drafter was trained for. Raises
+    UsageError for one folder without the other, one that is not there, or a choice that has no effect.
+    """
     if sl is not None and sl < 1:
         raise UsageError(f"--sl is {sl}; expected 1 or more draft tokens per block")
     if algorithm is not None and algorithm not in _SHIPPED_DRAFTS:

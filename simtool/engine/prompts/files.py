@@ -36,7 +36,7 @@ class TextEncoder:
         object.__setattr__(self, "_template", chat_template(self.folder))
 
     def text(self, text: str) -> list[int]:
-        """Return the token ids of plain text, without special tokens."""
+        """Return the token ids of plain text, without special tokens; raises UsageError for half a surrogate pair."""
         try:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids  # type: ignore[attr-defined]
         except (TypeError, UnicodeEncodeError) as error:  # half of a surrogate pair is no character

@@ -40,7 +40,8 @@ class SessionSettings:
 def open_session(asked: SessionSettings, prompts: Sequence[Prompt], say: Say = unsaid) -> Session:
     """Open a device with the models loaded and room for the longest of the prompts in every slot.
 
-    say: hears what the session warns of.
+    say: hears what the session warns of. Raises UsageError for settings that cannot be, DeviceError for an absent
+    device, CheckpointError and CapacityError for models that it cannot run.
     """
     if asked.concurrency < 1:
         raise UsageError(f"--concurrency is {asked.concurrency}; expected 1 or more")

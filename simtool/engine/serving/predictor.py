@@ -28,7 +28,7 @@ def live_predictor(session: Session) -> LinearPredictor:
 
 
 def read_predictor(path: Path) -> LinearPredictor:
-    """Return the predictor of a calibrated profile."""
+    """Return the predictor of a calibrated profile; raises ProfileError, UsageError where it has none."""
     predictor = load_profile(path).predictor
     if predictor is None:
         raise UsageError(f"{path}: has no predictor (its validates never varied); calibrate on a run that prunes")
@@ -38,7 +38,11 @@ def read_predictor(path: Path) -> LinearPredictor:
 def controller_settings(
     session: Session, predictor: str, draft_ms: float, min_gain: float, say: Say = unsaid
 ) -> ControllerSettings:
-    """Return what the controller knows. predictor: "live", "none" or a profile's path."""
+    """Return what the controller knows. predictor: "live" (timed now), "none" or a profile's path.
+
+    draft_ms, min_gain: see `ControllerSettings`. Raises as `read_predictor`, and UsageError for a profile of another
+    block length.
+    """
     settings = ControllerSettings(None, draft_ms, min_gain)
     if predictor == "none":
         return settings

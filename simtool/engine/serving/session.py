@@ -168,6 +168,7 @@ class Session:
 
         The device's slots and KV blocks are divided; a trace's concurrency is its share's. A job without a path runs
         its turns and keeps nothing; silent: makes its recorder from its clock. Returns the results as the jobs came.
+        Raises UsageError for a plan that leaves work behind its step, and as `check` for one that cannot run.
         """
         ahead = [plan.placement.name for _, plan in jobs if plan.placement.runs_ahead]
         if ahead and len(jobs) > 1:
@@ -215,7 +216,7 @@ class Session:
     def profile(self, folder: Path, plan: RunPlan, steps: int) -> None:
         """Run the plan's first steps again under the framework's profiler, into a folder; nothing is recorded.
 
-        A run of its own, because a profiler lengthens what it watches.
+        A run of its own, because a profiler lengthens what it watches. Raises UsageError for fewer than one step.
         """
         if steps < 1:
             raise UsageError(f"{steps} steps to profile; expected 1 or more")

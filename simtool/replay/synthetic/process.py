@@ -61,7 +61,7 @@ class AcceptanceProcess:
 def constant_acceptance(drafts: int, acceptance_length: float) -> tuple[float, ...]:
     """Return acceptance by position where every draft stands the same chance after accepted ones: [drafts].
 
-    acceptance_length: mean emitted tokens, bonus token included: between 1 and drafts + 1, neither.
+    acceptance_length: mean emitted tokens, bonus token included: between 1 and drafts + 1, neither. Raises UsageError.
     """
     if not 1 <= drafts <= _MOST_DRAFTS:
         raise UsageError(f"{drafts} drafts a block; expected 1 to {_MOST_DRAFTS}")
