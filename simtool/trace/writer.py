@@ -52,11 +52,6 @@ class TraceWriter:
             raise TraceError(f"{self.path}: appended to after it was closed; open another writer")
         buffer.extend(table, columns)
 
-    @property
-    def pending_rows(self) -> int:
-        """Rows buffered since the last flush, over all tables."""
-        return sum(buffer.rows for buffer in self._buffers.values())
-
     def flush(self) -> None:
         """Move the buffered rows to disk, all tables at once or none. Raises TraceError when values do not fit."""
         pending = {name: buffer.columns for name, buffer in self._buffers.items() if buffer.rows}

@@ -163,8 +163,8 @@ def _log_mean(arm: Arm, metric: Metric) -> float:
     return float(np.log([metric_value(run, metric) for run in arm.runs]).mean())
 
 
-def run_interval(run: Run, metric: Metric = HEADLINE) -> Interval:
-    """Return one run's metric with the interval that its own steps give it; blind to drift between runs."""
-    value = metric_value(run, metric)
-    found = log_interval(math.log(value), run_influence(run, metric), cycles=run.cycles).mapped(math.exp)
+def run_interval(run: Run) -> Interval:
+    """Return one run's steady tok/s with the interval that its own steps give it; blind to drift between runs."""
+    value = metric_value(run, HEADLINE)
+    found = log_interval(math.log(value), run_influence(run, HEADLINE), cycles=run.cycles).mapped(math.exp)
     return replace(found, mean=value)

@@ -56,14 +56,12 @@ class RepetitionPlan:
         return min(self.repetitions) == 1
 
 
-def plan(
-    baseline: Arm, other: Arm, differences: Sequence[float], power: float, metric: Metric = HEADLINE
-) -> RepetitionPlan:
+def plan(baseline: Arm, other: Arm, differences: Sequence[float], power: float) -> RepetitionPlan:
     """Plan repetitions for differences of these sizes (shares, above -1 and not 0), each told with this chance.
 
     Raises UsageError where the runs are too short to tell their spread, or show none.
     """
-    metric, _ = fair_metric(baseline, other, metric)  # as compare: never full, or full at other sizes
+    metric, _ = fair_metric(baseline, other, HEADLINE)  # as compare: never full, or full at other sizes
     if min(len(baseline.runs), len(other.runs)) > 1:
         spreads, paired = _between(baseline, other, metric)
     else:
