@@ -1,6 +1,7 @@
 """What verdicts say of errors judged live is what the pages say."""
 
 import json
+import re
 
 import pytest
 
@@ -93,21 +94,60 @@ def test_the_page_is_written_from_the_same_cells():
 
 @pytest.mark.parametrize("setting", [each for each in judged_live().settings if each.told is not None], ids=_ids)
 def test_the_page_on_policies_says_what_the_file_says_of_controllers_that_were_told(setting):
-    draft_ms = setting.told.draft_ms or None
-    (load,) = (
-        each
-        for each in told.LOADS
-        if (each.sl, each.concurrency, each.draft_ms) == (setting.sl, setting.concurrency, draft_ms)
+    head = told.head(
+        {"sl": setting.sl, "concurrency": setting.concurrency, "told": {"draft_ms": setting.told.draft_ms}}
     )
     made = (ROOT / setting.page).read_text().partition(told.BEGIN)[2].partition(told.END)[0]
-    table = next(part for part in made.split("\n\n") if part.startswith("| order") and f"| {told.head(load)} |" in part)
-    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
-    column = lines[0].index(told.head(load))
-    said = {line[0].strip("`"): line[column] for line in lines[2:]}
-    assert said == {arm.placement: told.cell(vars_of(arm)) for arm in setting.arms}
-    profile = load_profile(load.profile)
-    assert (setting.told.costs_of, dict(setting.told.predictor)) == (profile.name, vars(profile.predictor))
+    (table,) = (part for part in made.split("\n\n") if part.startswith("| order") and f"| {head} |" in part)
+    lines = [[cell.strip(" `*") for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    said = {line[0]: line[lines[0].index(head)] for line in lines[2:]}
+    assert said == {arm.placement: told.cell(vars(arm)) for arm in setting.arms} | {
+        "repetitions": str(setting.repetitions)
+    }
+    profile = load_profile(ROOT / "models" / "profiles" / f"{setting.told.costs_of}.json")
+    assert dict(setting.told.predictor) == vars(profile.predictor)
 
 
-def vars_of(arm):
-    return {"live": arm.live, "half": arm.half, "replayed": arm.replayed}
+def test_what_is_known_of_told_controllers_is_made_of_the_runs_that_are_kept():
+    kept = json.loads(told.KEPT.read_text())
+    made = [setting for each in kept if (setting := told.setting(each)) is not None]
+    known_now = json.loads(known.FILE.read_text())["settings"]
+    assert made == [each for each in known_now if each["page"] == told.PAGE]
+
+
+def test_a_repetition_on_a_busy_machine_is_left_out():
+    speeds = {"static": [100.0] * 5, "lag": [110.0, 110.0, 121.0, 110.0, 55.0]}
+    quiet = {"tokens_per_s": speeds, "others_share": [0.0, 0.01, 0.03, 0.02, 0.5]}
+    load = {"algorithm": "dspark", "sl": 7, "concurrency": 8, "models": {}, "device_name": "here", "told": {}}
+    load |= {"replayed": {"lag": 0.1}, "sittings": [quiet]}
+    found = told.setting(load)
+    assert found["repetitions"] == 4
+    assert found["arms"][0]["live"] == pytest.approx((1.1**3 * 1.21) ** 0.25 - 1, abs=1e-6)
+    assert told.setting(load | {"sittings": [quiet | {"others_share": [0.0, 0.01, 0.04, 0.05, 0.5]}]}) is None
+
+
+#: Row of the README's table -> the placement, the page that times it, and whether it is told what a draft costs.
+README_ROWS = {
+    "this-step, as xLLM has it: verify timed at start": ("this-step", PAGE, False),
+    "lag-overlap, the same": ("lag-overlap", PAGE, False),
+    "this-step, told what a draft costs too": ("this-step", told.PAGE, True),
+    "lag-overlap, told what a draft costs too": ("lag-overlap", told.PAGE, True),
+    "**lag-overlap-late@forecast**": ("lag-overlap-late@forecast", told.PAGE, False),
+}
+
+
+@pytest.mark.parametrize("row", README_ROWS)
+def test_the_readme_says_what_the_file_says(row):
+    placement, page, draft = README_ROWS[row]
+    (line,) = (each for each in (ROOT / "README.md").read_text().splitlines() if each.startswith(f"| {row} |"))
+    cells = [re.sub(r"\]\(.*\)", "", cell).strip(" *[") for cell in line.split("|")[2:-1]]
+    for cell, (sl, concurrency) in zip(cells, ((7, 8), (7, 32), (16, 8), (16, 32)), strict=True):
+        arms = [
+            arm
+            for each in judged_live().settings
+            if (each.page, each.algorithm, each.sl, each.concurrency) == (page, "dspark", sl, concurrency)
+            if bool(each.told and each.told.draft_ms) == draft
+            for arm in each.arms
+            if arm.placement == placement
+        ]
+        assert cell == ("".join(f"{arm.live * 100:+.1f} ± {arm.half * 100:.1f}" for arm in arms) or "-")

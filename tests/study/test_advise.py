@@ -19,7 +19,7 @@ from simtool.report.terminal.advice import when_told
 from simtool.report.terminal.decision import Evidence, decide, headline
 from simtool.stats.interval import Interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
-from simtool.step.placement import BUILT_IN
+from simtool.step.placement import BUILT_IN, resolve_placement
 from simtool.study.advice import Advice, Change, Lever
 from simtool.study.runner import Setting
 from simtool.trace.trace import open_trace, replace_table
@@ -216,13 +216,38 @@ def test_what_was_judged_live_of_the_pair_that_ships_is_found():
     assert all((each.repetitions, each.over) == (5, "runs") for each in known.comparisons)
     elsewhere = dataclasses.replace(costs, device_name="another machine")
     told = dataclasses.replace(timed, draft_ms=1.0)
-    there = known_live(source, elsewhere, 8, timed, arms)
-    assert there is None or there.setting.told
+    untimed = dataclasses.replace(timed, predictor=None)
+    assert known_live(source, elsewhere, 8, untimed, arms) is None
     assert known_live(source, costs, 64, timed, arms) is None
     assert known_live(source, costs, 8, told, arms) is None
     assert known_live(source, with_change(costs, "decide=0"), 8, timed, arms) is None
     reordered = dataclasses.replace(BUILT_IN["lag"], order=BUILT_IN["this-step"].order, lag_steps=0)
     assert known_live(source, costs, 8, timed, [reordered]) is None
+
+
+def test_live_controllers_that_were_told_costs_count_where_the_replay_is_told_the_same():
+    """Whatever the machine: the verdict names it, and is not left to two predictors that disagree."""
+    source = open_trace(SHIPPED / "traces" / "sl7-lag")
+    costs = load_profile(SHIPPED / "models" / "profiles" / "measured-sl7.json")
+    forecast = resolve_placement("lag-overlap-late@forecast")
+    told = ControllerOptions().settings(source, costs)
+    known = known_live(source, costs, 32, told, [BUILT_IN["this-step"], forecast])
+    assert (known.setting.page, known.setting.told.costs_of) == ("docs/policies.md", costs.name)
+    assert known.elsewhere == known.setting.device_name != costs.device_name
+    assert known.comparisons[1].resolved
+    recorded = ControllerOptions("trace").settings(source, costs)
+    for other in (recorded, dataclasses.replace(told, predictor=None), dataclasses.replace(told, draft_ms=1.0)):
+        assert known_live(source, costs, 32, other, [forecast]) is None
+    assert known_live(source, costs, 32, dataclasses.replace(told, draft_ms=7.0), [BUILT_IN["this-step"]]).setting.told
+    for arms in (["this-step"], ["this-step", "lag", "lag-overlap"]):  # known of both: the profile's own machine
+        assert known_live(source, costs, 32, told, [BUILT_IN[name] for name in arms]).setting.told is None
+
+
+def test_live_figures_of_another_machine_say_so():
+    live = compared("this-step", 1.05, 5, Over.RUNS)
+    found = decide(advised(0.95), Evidence([live], where="docs/policies.md", elsewhere="a third machine"))
+    assert found.use == "this-step"
+    assert "live on another machine, a third machine, docs/policies.md)" in headline(found, "static")
 
 
 def test_traces_of_two_settings_are_refused_by_what_differs(capsys):

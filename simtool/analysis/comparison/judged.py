@@ -42,7 +42,8 @@ def known_live(
     """Return what live runs of a trace's models showed at a concurrency, of most of the candidates; None: nothing.
 
     Judged were greedy runs. Those whose controller timed the verify itself, as xLLM's does, count on the machine of the
-    profile; those whose controller was told costs count where the replay's is told the same, on whatever machine.
+    profile; those whose controller was told costs count where the replay's is told the same, on whatever machine. Of
+    two that know as many candidates the former are taken.
     Nobody ran costs that a what-if changed.
     """
     setting = _setting_of(source, profile, concurrency, controller, candidates)
@@ -65,7 +66,7 @@ def _setting_of(
         for setting in judged_settings(manifest.algorithm, manifest.sl, concurrency, manifest.models)
         if _alike(setting, profile, controller)
     ]
-    return max(found, key=lambda each: (len(_judged_of(each, candidates)), each.told is not None), default=None)
+    return max(found, key=lambda each: (len(_judged_of(each, candidates)), each.told is None), default=None)
 
 
 def _alike(setting: JudgedSetting, profile: Profile, controller: ControllerSettings) -> bool:
