@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simtool.trace.trace import Trace
 
 Reals = NDArray[np.float64]
-#: Blocks that are judged, about: a share of so many is off by 0.1 % at most, and more would take memory for no digit.
+#: Blocks that are judged, about: a share of so many has a standard error of 0.1 % at most, and more take memory.
 _MOST_BLOCKS = 1 << 18
 _OUTCOME = ("request_id", "anchor_position", "confidence", "match_run", "source")
 
