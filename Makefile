@@ -82,7 +82,7 @@ answers: $(VENV)/.engine
 SYNCS = traces/local/syncs
 answers-syncs: $(VENV)/.engine
 	PYTHONPATH=reports $(BIN)/python -m xllm_2280.syncs traces/sl7-lag --profile models/profiles/measured-sl7.json \
-	    --figures models/profiles/xllm-2280-like.toml $(if $(SYNCS_LIVE),--live $(SYNCS_LIVE))
+	    --figures models/profiles/xllm-2280-like.toml $(if $(SYNCS_LIVE),--live $(SYNCS_LIVE) --force)
 
 # Records the arms with and without syncs, interleaved, and writes the page with intervals; three minutes of a quiet machine.
 answers-syncs-live: $(VENV)/.engine

@@ -151,8 +151,8 @@ def _across(rows: list[Document]) -> Iterator[str]:
         return
     yield "## Costs from another setting"
     yield "The judged arms decide as they did live; only their costs come from elsewhere. Difference to static:"
-    yield "replayed less live, in points of a percent, mean of the sizes over arms and drafters, and the worst. First"
-    yield "the same setting, for scale."
+    yield "replayed less live, in points of a percent, mean of the sizes over arms and drafters, and the worst. Rows"
+    yield "fitted in the same setting are there for scale."
     yield ""
     yield "| judged | costs | step time off | at worst | difference to static off | at worst |"
     yield "|---|---|---:|---|---:|---|"

@@ -67,9 +67,9 @@ def answers(
     if not groups:
         raise UsageError("none of the traces is a live recording; record some first")
     today = date.today().isoformat()
-    for group in groups:
-        for name in profile_names(Load.of(group[0]), figures, today):
-            check_output(profiles / f"{name}.json", force=force)
+    names = (name for group in groups for name in profile_names(Load.of(group[0]), figures, today))
+    for name in dict.fromkeys(names):  # the figures' machine is one for all groups
+        check_output(profiles / f"{name}.json", force=force)
     found = [answer_traces(group, figures, today, plan, console.note, console.progress) for group in groups]
     written = _write(found, out, page, profiles)
     from xllm_2280.page.short import sentence

@@ -8,6 +8,7 @@ from simtool.errors import TraceError, UsageError
 from simtool.trace.queue_order import queue_order
 from simtool.trace.trace import Trace
 
+_FEW_WAVES = 1.5
 _MIN_REQUESTS = 8  # at concurrency 1 a request or two would say more about the prompt than about the placement
 
 
@@ -44,6 +45,20 @@ def workload(trace: Trace, concurrency: int, waves: int | None) -> Trace:
         for name in ("rows", "outcomes")
     }
     return Trace(trace.path, trace.manifest, {"requests": requests, **tables})
+
+
+def one_wave(source: Trace, concurrency: int) -> str:
+    """Say that slots serve hardly a request each, so a full batch is of first steps only; empty where they do more.
+
+    There a lag reads no confidence yet in many steps, and loses more than on a server that is kept busy.
+    """
+    waves = source.table("requests").height / concurrency
+    if waves >= _FEW_WAVES:
+        return ""
+    return (
+        f"each slot serves {waves:.1f} requests, so the full batch is that of their first steps, where a lag has the "
+        "least to read: --waves 2 or more keeps it full"
+    )
 
 
 def check_decodes(trace: Trace) -> None:

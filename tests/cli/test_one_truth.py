@@ -27,6 +27,7 @@ from tests.synthetic import make_trace
 
 ROOT = Path(__file__).parents[2]
 TRACE = ROOT / "traces" / "sl7-lag"
+SL7_SAMPLED = ROOT / "traces" / "sl7-t0.6-c32-static"
 SL16 = ROOT / "traces" / "sl16-lag"
 COSTS = ("--profile", ROOT / "models" / "profiles" / "measured-sl7.json")
 ARMS = ("static", "this-step", "lag", "lag-overlap")
@@ -386,3 +387,50 @@ def narrow(folder):
     path = folder / "narrow.json"
     path.write_text(json.dumps(costs))
     return path
+
+
+def test_a_loss_that_is_none_is_called_a_gain():
+    """`lags`: negative losses are gains, in the same words and figures as the JSON's."""
+    found = _asked("lags", SL7_SAMPLED, *COSTS, "--lag", "1")["effects"]
+    (loss,) = (each["loss"]["mean"] for each in found if (each["lag"], each["kind"]) == (1, "all"))
+    said = _said("lags", SL7_SAMPLED, *COSTS, "--lag", "1")
+    assert f"an older confidence {'gains' if loss < 0 else 'costs'} {abs(loss):.1%} at lag 1" in said
+
+
+def test_a_full_batch_of_first_steps_says_so():
+    """64 prompts at 64 at once: each slot serves one, and no step of the full batch comes after another request."""
+    long = ("--profile", COSTS[1], "--concurrency", 64, "--seeds", 0)
+    with redirect_stderr(StringIO()) as noted:
+        _said("why", ROOT / "traces" / "sl7-c32-static", *long)
+    assert "each slot serves 1.0 requests, so the full batch is that of their first steps" in noted.getvalue()
+    again = _asked("why", ROOT / "traces" / "sl7-c32-static", *long, "--waves", 2)
+    assert "each slot serves" not in again["basis"]
+
+
+def test_what_is_set_is_said_in_every_verdict_of_it():
+    said = _said("replay", TRACE, *COSTS, "--policy", "lag", "--set", "device.target=x0.5")
+    assert "modeled, with device.target=x0.5: lag gives" in said or "with device.target=x0.5: cannot tell lag" in said
+
+
+def test_no_repetitions_are_promised_where_they_would_settle_nothing():
+    """One live run of each: an interval that leaves out 0 and is not believed needs no count."""
+    compared = _asked("compare", ROOT / "traces" / "sl7-static", ROOT / "traces" / "sl7-lag")["groups"][0]
+    for each in compared["comparisons"]:
+        clear = each["low"] is not None and not each["low"] <= 1 <= each["high"]
+        assert not each["resolved"]
+        assert (each["needed"] is None) or not clear
+
+
+def test_a_check_mark_is_for_figures_that_are_not_extrapolated():
+    at = ("--concurrency", 64, "--waves", 2)
+    assert "\N{CHECK MARK}" not in _said("advise", TRACE, *COSTS, *at)
+    assert "\N{CHECK MARK}" in _said("advise", TRACE, *COSTS)
+
+
+def test_turns_that_the_terminal_withholds_are_not_in_the_document():
+    costs = ("--profile", ROOT / "models" / "profiles" / "measured-sl16.json")
+    found = _asked("advise", SL16, *costs)
+    assert found["turns"] == []
+    assert found["turns_withheld"] in _said("advise", SL16, *costs)
+    told = next(each for each in _asked("advise", TRACE, *COSTS)["changes"] if each["lever"] == "free_op")
+    assert told["worth"]["other"] == f"{told['placement']}, {told['subject']} taking no time"

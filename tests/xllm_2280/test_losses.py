@@ -1,5 +1,8 @@
 """Acceptance loss as an axis: stale decisions lose what they are told to lose, and nothing else does."""
 
+import re
+from pathlib import Path
+
 import polars as pl
 import pytest
 from xllm_2280.losses import loss_axes
@@ -67,3 +70,14 @@ def test_the_axis_ends_with_the_rivals(tmp_path):
     for point in axis.points:
         if abs(point.lost.mean - found[0].affordable.mean) > 0.05:
             assert (point.lead.ratio > 1) == (point.lost.mean < found[0].affordable.mean)
+
+
+def test_the_sentence_and_the_tables_count_a_lags_leads_alike():
+    docs = Path(__file__).parents[2] / "docs"
+    said = re.search(
+        r"static and this-step in (\d+), behind in (\d+), level in (\d+)", (docs / "answers.md").read_text()
+    )
+    table = re.search(r"0% taken: ahead (\d+), behind (\d+), a tie (\d+)", (docs / "answers-tables.md").read_text())
+    assert said is not None
+    assert table is not None
+    assert said.groups() == table.groups()

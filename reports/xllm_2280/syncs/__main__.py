@@ -24,6 +24,8 @@ from xllm_2280.syncs.draws import answer_draws
 def main() -> None:
     """Replay, draw, and write the page."""
     given = _arguments()
+    if given.out.exists() and not given.force:
+        sys.exit(f"{given.out} is already there, perhaps with a table of live runs; --force replaces it")
     source = open_trace(given.trace)
     measured = with_proxies(load_profile(given.profile))
     constructed = constructed_profile(given.figures, date.today().isoformat())
@@ -54,6 +56,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--waves", type=int, default=2, help="requests that each slot serves")
     parser.add_argument("--power", type=int, default=8, help="draws of the assumed figures, as a power of 2")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--force", action="store_true", help="replace the page, its table of live runs too")
     parser.add_argument("--out", type=Path, default=Path("docs/answers-syncs.md"))
     return parser.parse_args()
 

@@ -197,8 +197,11 @@ def is_priced(costs: Profile, placement: Placement) -> bool:
 
 def basis(settings: Sequence[Setting]) -> str:
     """Say which steps are averaged, whose predictor decides, and what the intervals cover."""
+    from simtool.study.full_batch import one_wave
+
     controllers = dict.fromkeys(each.controller.told(each.source, each.profile) for each in settings)
-    return f"{_STEPS}; {' or '.join(controllers)}; {covered(settings[0])}"
+    notes = filter(None, (one_wave(each.source, each.concurrency) for each in settings))
+    return "; ".join([_STEPS, " or ".join(controllers), covered(settings[0]), *dict.fromkeys(notes)])
 
 
 def controller(predictor: PredictorChoice | None, draft_ms: float | None) -> ControllerOptions:

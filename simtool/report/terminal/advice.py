@@ -12,6 +12,7 @@ from simtool.report.terminal.decision import MODELED, Decision
 from simtool.report.terminal.live_first import LIVE
 from simtool.study.advice import Advice, Axis, AxisTurn, Change, Lever
 from simtool.study.draft_told import gain_told
+from simtool.study.full_batch import one_wave
 from simtool.study.runner import Setting
 from simtool.trace.trace import Trace
 from simtool.units import format_ns
@@ -81,6 +82,7 @@ def rests_on(decision: Decision, setting: Setting, given: Sequence[Trace], judge
         told += [
             f"replays of {setting.source.path.name} ({ORIGIN_WORDS[manifest.origin]}{most}): {prompts} prompts at {at}",
             f"costs of {profile.name}: {profile.device_name} ({profile.device}){other}",
+            *filter(None, [one_wave(setting.source, setting.concurrency)]),
             setting.controller.told(setting.source, profile),
             f"the interval over {over} covers {_COVERS[over]}; no other prompts or machines",
         ]

@@ -26,7 +26,8 @@ def power(
 ) -> None:
     """Print how many repetitions would tell a difference, paired (interleaved) and unpaired, at the spread seen.
 
-    The traces hold repetitions of two placements or more, told apart as in compare; one of each gives lower bounds.
+    The traces hold repetitions of two placements or more, told apart as in compare; one long run of each gives lower
+    bounds.
     """
     sizes = _sizes(difference)
     if not 0.5 <= chance < 1:
