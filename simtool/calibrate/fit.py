@@ -23,6 +23,8 @@ from simtool.profile.models import pooled_models
 from simtool.profile.profile import Profile, Provenance
 from simtool.step.graph_buckets import GraphBuckets
 from simtool.step.ops import Lane
+from simtool.step.placement import BUILT_IN
+from simtool.trace.importers.recorded_order import recorded_order
 from simtool.trace.manifest import PRICED_ORIGINS
 from simtool.trace.trace import Trace
 from simtool.version import __version__
@@ -82,7 +84,9 @@ def calibrate(
         graphs=_graphs(traces),
         models=models,
     )
-    return with_absorbed(fitted) if all(trace.manifest.origin == "imported" for trace in traces) else fitted
+    if not all(trace.manifest.origin == "imported" for trace in traces):
+        return fitted
+    return with_absorbed(fitted, recorded_order(traces[0]) or BUILT_IN["static"])
 
 
 def _observe(traces: Sequence[Trace], executors: Mapping[str, str]) -> tuple[Observations, LaunchBound]:

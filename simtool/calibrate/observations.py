@@ -132,6 +132,8 @@ class RunObserver:
     def _add_host(self, kind: str, place: int, record: OpRecord, awaited: Sequence[WorkRecord]) -> None:
         """Add one op. awaited: the device work that it waits for if it waits."""
         seen, key = self._seen, (kind, record.op.priced_as)
+        if record.op.blocks and record.wait_end_ns is None and not awaited:
+            return  # a step that was not profiled: how much of the op is its wait is not told
         seen.pre[key].add_behind(record.pre_end_ns - record.start_ns, place, self._waited.doublings)
         if not record.op.blocks or record.wait_start_ns is None or record.wait_end_ns is None or not awaited:
             return

@@ -12,20 +12,30 @@ from dataclasses import replace
 
 from simtool.profile.cost import FREE
 from simtool.profile.profile import HostCost, Profile, StepCosts, WorkCost
-from simtool.step.ops import CATALOGUE, Op
-from simtool.step.placement import BUILT_IN, PREFILL_ORDER
+from simtool.step.ops import CATALOGUE, Lane, Op
+from simtool.step.placement import BUILT_IN, PREFILL_ORDER, Placement
 
-#: What a step runs instead where it prunes: an import that tells of one tells it apart.
-_OTHERWISE = {"build_dense": "build_varlen", "fill_dense": "fill_varlen"}
+#: What a step runs instead where it prunes, and the other way: an import that tells of one tells it apart.
+_OTHERWISE = {
+    "build_dense": "build_varlen",
+    "fill_dense": "fill_varlen",
+    "build_varlen": "build_dense",
+    "fill_varlen": "fill_dense",
+}
 
 
-def with_absorbed(profile: Profile) -> Profile:
-    """Return the profile with free costs for what every step runs and nothing of which was seen; it says which."""
+def with_absorbed(profile: Profile, order: Placement) -> Profile:
+    """Return the profile with free costs for what every step runs and nothing of which was seen; it says which.
+
+    order: that the steps ran in; any order is priced besides, as far as it runs no more than static does. In vLLM's the
+    batch is ragged anyway, so building it pruned is no other work.
+    """
     prefill, decode = profile.prefill, profile.decode
     if prefill.host:
         prefill = _absorbed(prefill, PREFILL_ORDER)
     if decode.host:
-        decode = _absorbed(decode, BUILT_IN["static"].ever_runs())
+        ragged = {CATALOGUE[name] for name in ("build_varlen", "fill_varlen")} if order.keeps_drafts else set()
+        decode = _absorbed(decode, BUILT_IN["static"].ever_runs() | order.ever_runs() | ragged)
     free = [
         name for name in {**prefill.host, **decode.host} if name not in {**profile.prefill.host, **profile.decode.host}
     ]
@@ -49,7 +59,16 @@ def with_op(costs: StepCosts, op: Op) -> StepCosts:
 
 
 def _absorbed(costs: StepCosts, ops: Iterable[Op]) -> StepCosts:
-    for op in ops:
-        if op.name not in costs.host and _OTHERWISE.get(op.name) not in costs.host:
+    told = set(costs.host)
+    for op in sorted(ops, key=lambda op: op.name):
+        if op.name not in told and _OTHERWISE.get(op.name) not in told:
             costs = with_op(costs, CATALOGUE[op.name])
+        elif op.name in told and op.blocks and not any(work.name in costs.device for work in op.works):
+            costs = _with_unseen_copies(costs, op)
     return costs
+
+
+def _with_unseen_copies(costs: StepCosts, op: Op) -> StepCosts:
+    """Costs in which what an op copies to the host is free: the log times its wait, the profile saw no such copy."""
+    copies = {work.name: WorkCost(FREE, FREE) for work in op.works if work.lane is Lane.COPY}
+    return StepCosts(costs.host, {**copies, **costs.device})

@@ -37,12 +37,14 @@ class Caveats:
         """How far costs were priced beyond the calibrated sizes and the way to mend it, in a line; "" if none was."""
         if not self.beyond:
             return ""
-        batches = [each for each in self.beyond if each.feature == "batch"]
-        worst = max(batches or self.beyond, key=lambda each: each.times)
+        decodes = [each for each in self.beyond if each.step == "decode"] or self.beyond
+        batches = [each for each in decodes if each.feature == "batch"]
+        worst = max(batches or decodes, key=lambda each: each.times)
         edge, size = "largest" if worst.above else "smallest", worst.edge
         feature = worst.feature.replace("_", " ")
         what = feature if batches else f"{worst.name} at {feature}"
         times = f"{worst.times:.1f} times".replace(".0 ", " ") if worst.times >= 1.05 else "just"
+        what = what if worst.step == "decode" else f"a prefill step's {what}"
         mend = f"record at concurrency {worst.value:g}" if batches else "record at such sizes"
         count = len({each.name for each in self.beyond})
         ops = f"{count} op" if count == 1 else f"{count} ops"

@@ -144,8 +144,8 @@ class _Step:
         return {datum: self.times.end_ns[event] for datum, event in self.program.hands_on.items()}
 
     def handed_ns(self, datum: str) -> int:
-        """Return when a datum was there that the step before launched ahead, in ns."""
-        return self._before[datum]
+        """Return when a datum was there that the step before launched ahead, in ns; behind a prefill it waits: 0."""
+        return self._before.get(datum, 0)
 
     def when_done(self, event: int) -> simpy.Event:
         """Return what happens once the times of work that is under way are known."""

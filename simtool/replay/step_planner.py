@@ -96,7 +96,7 @@ class StepPlanner:
         self.decider = placement.policy.start() if placement.policy else None
         self._rule = placement.rule
         self._memory = max(self._lag or 0, *self._rule.ages, 0)
-        self._runs_ahead = placement.runs_ahead
+        self._runs_ahead, self._keeps_drafts = placement.runs_ahead, placement.keeps_drafts
         self._ahead_of: list[int] | None = None  # the sequences that the last step launched ahead for
         self._ops = {
             (pruned, warm, ahead): tuple(placement.ops(pruned=pruned, warm=warm, ahead=ahead))
@@ -193,7 +193,9 @@ class StepPlanner:
             graphs=self._block.graphs,
         )
         pruned, warm, ahead = min(prefixes) < drafts, False, False
-        if self._runs_ahead:
+        if self._keeps_drafts:
+            warm = ahead = True
+        elif self._runs_ahead:
             warm = seats.request == self._ahead_of
             ahead = launches_ahead([active.remaining for active in seats.active], prefixes)
             self._ahead_of = seats.request if ahead else None

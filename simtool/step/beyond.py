@@ -13,13 +13,14 @@ _FORWARDS = ("target", "draft")
 
 @dataclass(frozen=True)
 class Beyond:
-    """Work that was priced outside the calibrated sizes. value: of the feature, the farthest out."""
+    """Work that was priced outside the calibrated sizes. value: of the feature, the farthest out. step: its kind."""
 
     name: str
     feature: str
     value: float
     low: float
     high: float
+    step: str = "decode"
 
     @property
     def excess(self) -> float:
@@ -50,12 +51,13 @@ class Beyond:
 
 
 def farthest(found: Iterable[Beyond]) -> tuple[Beyond, ...]:
-    """Return one entry a piece of work and feature: the one farthest out."""
-    worst: dict[tuple[str, str], Beyond] = {}
+    """Return one entry a kind of step, piece of work and feature: the one farthest out."""
+    worst: dict[tuple[str, str, str], Beyond] = {}
     for each in found:
-        known = worst.get((each.name, each.feature))
+        key = each.step, each.name, each.feature
+        known = worst.get(key)
         if known is None or each.excess > known.excess:
-            worst[each.name, each.feature] = each
+            worst[key] = each
     return tuple(worst.values())
 
 
@@ -65,7 +67,7 @@ def stretch_of(found: Iterable[Beyond]) -> Beyond | None:
     An op that was recorded at small batches only may be far beyond them, and the step still is not. A forward smaller
     than any recorded, which every batch that drains has, is near the least that it can cost.
     """
-    known = list(found)
+    known = [each for each in found if each.step == "decode"]
     batches = [each for each in known if each.feature == "batch"]
     forwards = [each for each in known if each.name in _FORWARDS and each.above]
     return max(batches or forwards, key=lambda each: each.times, default=None)

@@ -2,7 +2,8 @@
 
 A step may launch work for the next one (`next:`). That work reads the next step's data, and of the step before it only
 what its order has given by then. A step that finds such work done is warm; any other is cold and runs the `cold:` slots
-too. Both must be legal.
+too. Both must be legal. An order without such slots has no cold step: a draft waits for its sequence, whatever the
+batch becomes, and prefills draft too.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ class Ordered(Protocol):
     def decides(self) -> bool: ...  # noqa: D102
     @property
     def runs_ahead(self) -> bool: ...  # noqa: D102
+    @property
+    def keeps_drafts(self) -> bool: ...  # noqa: D102
     def ops(self, *, pruned: bool, warm: bool = False) -> Iterator[Op]: ...  # noqa: D102
 
 
@@ -66,7 +69,8 @@ def check(placement: Ordered) -> None:
         raise PlacementError(f"{placement.name}: lag_steps is {lag}; expected 0 to {_MAX_LAG_STEPS}")
     _check_cold(placement)
     kinds = (True, False) if placement.decides else (False,)
-    for pruned, warm in product(kinds, (False, True) if placement.runs_ahead else (False,)):
+    warmths = (True,) if placement.keeps_drafts else (False, True) if placement.runs_ahead else (False,)
+    for pruned, warm in product(kinds, warmths):
         _check_order(placement, pruned, warm)
     seen_decide = False
     for slot in placement.order:
@@ -79,7 +83,9 @@ def _check_cold(placement: Ordered) -> None:
     cold = [slot for slot in placement.order if slot.cold]
     if cold and not placement.runs_ahead:
         raise PlacementError(f"{placement.name}: {cold[0]} would run in every step, as none launches ahead; drop cold:")
-    if placement.runs_ahead and not cold:
+    own = {op.name for slot in placement.order for op in (slot.pruned, slot.full) if op and not op.ahead}
+    twice = any(op.name in own for slot in placement.order for op in (slot.pruned, slot.full) if op and op.ahead)
+    if placement.keeps_drafts and twice:
         raise PlacementError(
             f"{placement.name}: a first step has nothing launched ahead for it; name the ops that it runs itself, as "
             "cold:OP"

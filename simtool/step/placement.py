@@ -72,6 +72,11 @@ class Placement:
         """Whether a step launches work for the next one."""
         return any(slot.ahead for slot in self.order)
 
+    @property
+    def keeps_drafts(self) -> bool:
+        """Whether a draft waits for its sequence whatever the batch becomes, for prefills draft too: none is cold."""
+        return self.runs_ahead and not any(slot.cold for slot in self.order)
+
     @cached_property
     def handed_on(self) -> frozenset[str]:
         """The next step's data that a step gives where it launches ahead."""
@@ -493,9 +498,25 @@ DEVICE_SPLIT = parse_placement(
 #: Arms that launch the next draft before the tokens of the step are on the host (docs/cross-step.md).
 AHEAD_ARMS: Mapping[str, Placement] = MappingProxyType({placement.name: placement for placement in _AHEAD})
 
+#: vLLM's order: the draft comes last, for the step after, and the tokens are read behind it. A draft waits for its
+#: sequence, and a prefill drafts as well, so no step is without. As it is, and where a decision would stand in it.
+_DRAFT_LAST = "launch_target launch_verify extend_context next:advance_query next:launch_draft next:launch_sample"
+
+_VLLM = (
+    parse_placement("vllm/static", f"{_HEAD} build_dense fill_dense {_DRAFT_LAST} read_tokens finish", None),
+    parse_placement(
+        "vllm/this-step",
+        f"{_HEAD} read_confidence decide build_varlen|build_dense fill_varlen|fill_dense {_DRAFT_LAST} read_tokens "
+        "finish",
+        0,
+    ),
+)
+
+VLLM_ARMS: Mapping[str, Placement] = MappingProxyType({placement.name: placement for placement in _VLLM})
+
 #: All that go by a name.
 NAMED: Mapping[str, Placement] = MappingProxyType(
-    {**BUILT_IN, **XLLM_ARMS, **AHEAD_ARMS, DEVICE_SPLIT.name: DEVICE_SPLIT}
+    {**BUILT_IN, **XLLM_ARMS, **AHEAD_ARMS, DEVICE_SPLIT.name: DEVICE_SPLIT, **VLLM_ARMS}
 )
 
 #: The four arms of xLLM pull request 2280, in the order it introduces them.

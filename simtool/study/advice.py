@@ -123,7 +123,7 @@ def advise(
     best = max(found, key=lambda each: each.ratio)
     chosen = next(each for each in candidates if each.name == (leading or best.other))
     best = next(each for each in found if each.other == chosen.name)
-    changes = _changes(setting, chosen, processes)
+    changes = changes_of(setting, chosen, processes)
     progress(2)
     turns = _turns(replace(setting, seeds=()), baseline, chosen)
     progress(3)
@@ -159,7 +159,7 @@ def _recorded_predictor(setting: Setting) -> Setting | None:
 STAGES = 3
 
 
-def _changes(setting: Setting, placement: Placement, processes: int) -> tuple[Change, ...]:
+def changes_of(setting: Setting, placement: Placement, processes: int) -> tuple[Change, ...]:
     """What telling the controller the draft's time is worth, and each host op for free."""
     told_ms = op_times_ns(setting, placement)[DRAFT] / NS_PER_MS
     jobs: list[tuple[Setting, Placement]] = [(setting, placement)]

@@ -29,7 +29,7 @@ UNIX_OFFSET_NS = BASE_NS - 5_000_000_000
 
 
 @dataclass
-class _Run:
+class Run:
     """Two clocks: the log's (monotonic, ns), and the profile's (us from its base)."""
 
     now_ns: int = 5_000_000_000
@@ -78,9 +78,12 @@ RANGES = {
 }
 
 
-def write_run(folder: Path, *, ranges: bool = False) -> tuple[Path, Path]:
-    """Write both files, and return the log's and the profile's path. ranges: the profile tells the ops, not the log."""
-    run, rng = _Run(), random.Random(5)
+def write_run(folder: Path, *, ranges: bool = False, prunes: bool = True) -> tuple[Path, Path]:
+    """Write both files, and return the log's and the profile's path.
+
+    ranges: the profile tells the ops, not the log. prunes: some steps verify fewer drafts than there are.
+    """
+    run, rng = Run(), random.Random(5)
     names = [f"r{i}" for i in range(BATCH)]
     header = {"line": "header", "version": 1, "engine": "vLLM", "engine_version": "0.33.0", "sl": SL}
     header |= {"algorithm": "eagle3", "clock": "monotonic", "unix_offset_ns": UNIX_OFFSET_NS, "temperature": 0}
@@ -91,8 +94,8 @@ def write_run(folder: Path, *, ranges: bool = False) -> tuple[Path, Path]:
         run.lines.append({**line, "max_new_tokens": limit})
     anchors, emitted = dict.fromkeys(names, PROMPT), dict.fromkeys(names, 1)
     for step in range(STEPS):
-        start_ns, rows = run.now_ns, [_row(rng) for name in names] if step else []
-        ops: list[list[Any]] = _host(run, BATCH * PROMPT if not step else sum(p + 1 for p, _ in rows))
+        start_ns, rows = run.now_ns, [_row(rng, prunes=prunes) for _ in names] if step else []
+        ops: list[list[Any]] = host_step(run, BATCH * PROMPT if not step else sum(p + 1 for p, _ in rows))
         if ranges:
             run.annotate(
                 ops, "execute_context_4(48)_generation_0(0)" if not step else "execute_context_0(0)_generation_4(9)"
@@ -125,13 +128,13 @@ def write_run(folder: Path, *, ranges: bool = False) -> tuple[Path, Path]:
     return log, profile
 
 
-def _row(rng: random.Random) -> tuple[int, int]:
+def _row(rng: random.Random, *, prunes: bool) -> tuple[int, int]:
     """Drafts offered and accepted."""
-    offered = rng.choice((1, 2, 3, 3))
+    offered = rng.choice((1, 2, 3, 3)) if prunes else SL
     return offered, min(offered, rng.choice((0, 1, 2, 3)))
 
 
-def _host(run: _Run, rows: int) -> list[list[Any]]:
+def host_step(run: Run, rows: int) -> list[list[Any]]:
     """One step of the host, as the plugin times it."""
     ops: list[list[Any]] = [["schedule", *run.op("schedule"), None, None]]
     third = (TARGET_US + TARGET_ROW_US * rows) / 3

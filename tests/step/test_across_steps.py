@@ -8,6 +8,7 @@ from simtool.step.order_search import to_toml
 from simtool.step.placement import (
     AHEAD_ARMS,
     BUILT_IN,
+    NAMED,
     launches_ahead,
     load_placement,
     parse_placement,
@@ -127,6 +128,19 @@ def test_graphs_that_take_lengths_from_the_host_forbid_it():
     """Whose tokens are not published yet, its context lengths are not on the host either."""
     with pytest.raises(PlacementError, match="'rebind_draft' for the next step needs query_lengths of the next step"):
         with_rebinds(AHEAD_ARMS["static-ahead"])
+
+
+def test_an_order_without_cold_slots_keeps_its_drafts():
+    """A draft waits for its sequence; what a step drafts it must then not draft for itself as well."""
+    order = NAMED["vllm/static"]
+    assert order.keeps_drafts
+    assert not AHEAD_ARMS["static-ahead"].keeps_drafts
+    assert placement_from_dict(order.to_dict()) == order
+    texts = list(map(str, order.order))
+    with pytest.raises(PlacementError, match="nothing launched ahead for it"):
+        parse_placement("mine", [*texts[:2], "build_query", "launch_draft", *texts[2:]], None)
+    with pytest.raises(PlacementError, match="'fill_dense' needs draft_tokens"):
+        parse_placement("mine", [text for text in texts if text != "next:launch_sample"], None)
 
 
 def test_a_draft_may_be_launched_ahead_without_its_sampling():

@@ -10,6 +10,16 @@ from simtool.cli.documents.record import JsonDocument, Record, Table
 Intervals = dict[str, dict[str, IntervalRecord | None]]
 
 
+class AgainstRunRecord(Record):
+    """The order that the trace's own run had, replayed: tokens/s and the mean step, ns, at full occupancy, of both."""
+
+    placement: str
+    recorded_tokens_per_s: float
+    replayed_tokens_per_s: float
+    recorded_step_ns: float
+    replayed_step_ns: float
+
+
 class ReplayDocument(JsonDocument, tag="simtool.replay/1"):
     """runs: a replay each, placement by placement, seed by seed; the baseline's are among them, asked for or not.
 
@@ -17,7 +27,7 @@ class ReplayDocument(JsonDocument, tag="simtool.replay/1"):
     static; empty: nobody ran them. what_ifs: each placement with the changes of --set against
     itself without. without: the runs without those changes. intervals: placement -> figure -> mean over seeds. changes:
     the same of the change against the baseline, paired by seed; both empty for one seed. refused: why placements were
-    left out.
+    left out. against_run: null where that order is not among the placements, or something else is not as it ran.
     """
 
     runs: list[RunRecord]
@@ -29,6 +39,7 @@ class ReplayDocument(JsonDocument, tag="simtool.replay/1"):
     intervals: Intervals
     changes: Intervals
     refused: list[str]
+    against_run: AgainstRunRecord | None
 
 
 class GroupRecord(Record):
@@ -333,6 +344,19 @@ class TurnRecord(Record):
     leads: str
 
 
+class BoundRecord(Record):
+    """The most that any placement that prunes could give: the verdict is then of one that knows what will be accepted.
+
+    rows: how the cost of a verified row is known. fixed: drafts of each sequence -> tokens/s over the baseline's where
+    every step verifies so many. step_ns: the baseline's mean full step; saved_ns: what the most would take off it.
+    """
+
+    rows: Literal["fitted", "of_sequences", "unknown"]
+    step_ns: float
+    saved_ns: float
+    fixed: dict[int, float]
+
+
 class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     """use: the placement to turn on; null: none. told: whether that can be told. verdict: what it rests on.
 
@@ -340,7 +364,8 @@ class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     candidates: all, of that origin. modeled: all, by replays. with_recorded_predictor: again with the controller's
     predictor that the trace was recorded with, where that is another. live_once: by one live run of each, which settle
     nothing. disagree: what was measured and what was computed, or the two predictors, say different things. draft_told:
-    null where that is worth nothing. turns: empty where turns_withheld says why they are not told.
+    null where that is worth nothing. turns: empty where turns_withheld says why they are not told. bound: only the most
+    that any could give, where costs or confidences tell no placement apart; else null.
     """
 
     trace: str
@@ -360,3 +385,4 @@ class AdviseDocument(JsonDocument, tag="simtool.advise/1"):
     turns: list[TurnRecord]
     turns_withheld: str
     warnings: list[str]
+    bound: BoundRecord | None = None

@@ -73,12 +73,12 @@ def printed_by(command: str, folder: Path) -> list[str]:
 
 
 def refreshed(text: str, folder: Path) -> str:
-    """Return a page with every transcript run again that leaves nothing out, or only the end."""
+    """Return a page whose transcripts were run again, in their order: those that leave out nothing, or only the end."""
     lines = text.splitlines()
-    for each in reversed(transcripts(text)):
+    found = [(each, printed_by(each.command, folder)) for each in transcripts(text)]
+    for each, printed in reversed(found):
         kept = each.shown[:-1] if each.shown[-1:] == (_LEFT_OUT,) else each.shown
         if _LEFT_OUT not in kept:
-            printed = printed_by(each.command, folder)
             shown = printed if kept == each.shown else [*printed[: len(kept)], _LEFT_OUT]
             lines[each.first : each.last] = [_INDENT + line for line in shown]
     return "\n".join(lines) + "\n"

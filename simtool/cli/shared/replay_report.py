@@ -17,6 +17,7 @@ from simtool.cli.shared.summary import RunsLine, TraceLine, print_runs
 from simtool.cli.shared.summary import as_record as run_record
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.against_run import AgainstRun
     from simtool.analysis.comparison.comparison import Comparison
     from simtool.analysis.comparison.judged import KnownLive
     from simtool.cli.shared.replaying import Replayed
@@ -35,7 +36,8 @@ class ReplayReport:
     """found: the replays; without: the same without the changes of --set, None where there are none. changes: them.
 
     about: what the replays have in common. modeled: what the verdicts open with: "modeled", and on whose machine.
-    asked: the placements that were asked for. live: what live runs showed of them.
+    asked: the placements that were asked for. live: what live runs showed of them. run: the order that the source had,
+    held against it; None: not replayed.
     """
 
     found: Replayed
@@ -45,6 +47,7 @@ class ReplayReport:
     modeled: str
     asked: Sequence[str]
     live: KnownLive | None = None
+    run: AgainstRun | None = None
 
     def differences(self) -> dict[str, Comparison]:
         """Every placement against the baseline."""
@@ -83,7 +86,8 @@ class ReplayReport:
             raise typer.Exit(FINDING)
 
     def _emit(self) -> None:
-        from simtool.cli.documents.of_replays import ReplayDocument
+        from simtool.cli.documents.of_replays import AgainstRunRecord, ReplayDocument
+        from simtool.cli.documents.record import record
 
         lines = self.found.lines
         document = ReplayDocument(
@@ -96,6 +100,7 @@ class ReplayReport:
             intervals=means_record(lines),
             changes=changes_record(lines) if lines else {},
             refused=list(self.found.refused),
+            against_run=None if self.run is None else record(AgainstRunRecord, self.run),
         )
         console.emit(document)
 
@@ -111,6 +116,8 @@ class ReplayReport:
         for comparison in differences.values():
             console.say(f"{opening}{self.modeled}{changed}: {comparison.verdict}", style="bold")
             opening = ""
+        if self.run is not None:
+            console.say(self.run.sentence, style="" if differences else "bold")
         if self.without is not None and not verbose:
             self._print_both(what_ifs)
             return

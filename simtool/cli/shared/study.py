@@ -177,12 +177,13 @@ def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | No
     if "decide" in missing:
         raise UsageError(
             f"profile {costs.name} has no cost of a decision, for static never decides and nothing else was recorded "
-            f"for it; to price {placement.name}, record a placement that decides (simtool record --policy this-step) "
-            "or give a --profile calibrated with one"
+            f"for it; to price {placement.name}, record a placement that decides (simtool record --policy this-step), "
+            "give a --profile calibrated with one, or say what a decision would cost (--set decide=50us)"
         )
     raise UsageError(
         f"profile {costs.name} has no cost of {', '.join(missing)}, which {placement.name} runs: its recordings never "
-        "did; give a --profile calibrated with one that does"
+        "did; give a --profile calibrated with one that does, or say what it would cost (--set "
+        f"{missing[0]}=20us)"
     )
 
 

@@ -234,6 +234,11 @@ class Session:
             raise UsageError("two prompts share a request id; give each its own")
         self._check_rebinds(plan.placement)
         _check_policy(plan.placement)
+        if plan.placement.keeps_drafts:
+            raise UsageError(
+                f"{plan.placement.name}: its prefills draft, and a draft waits for its sequence, which this engine "
+                "does not do; replay it, or record static-ahead"
+            )
         if plan.placement.splits_on_device and plan.controller.temperatures:
             raise UsageError(
                 f"{plan.placement.name}: the split on the device reads the confidence as it is, and the profile has "

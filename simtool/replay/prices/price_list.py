@@ -92,7 +92,7 @@ class PriceList:
             found.extend((self._ranges[at][0], end, at, float(value[at])) for at in there)
         for price, _, at, size in sorted(found):
             _, feature, lowest, highest = self._ranges[at]
-            yield Beyond(self.program.prices[price].name, feature, size, lowest, highest)
+            yield Beyond(self.program.prices[price].name, feature, size, lowest, highest, self.program.kind)
 
     @cached_property
     def _limits(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:

@@ -216,7 +216,7 @@ class _Compiler:
         handed: tuple[str, ...],
     ) -> WorkEntry:
         if work.name not in self._costs.device:
-            raise _missing(self._profile, self._kind, op.name)
+            raise _unseen(self._profile, self._kind, op.name, work.name)
         cost = self._costs.device[work.name]
         offset = self.price(op.name, launch, signed=True)
         queue, duration = self.price(work.name, cost.queue), self.price(work.name, cost.duration)
@@ -231,6 +231,13 @@ class _Compiler:
             after=tuple(dict.fromkeys(each.event for each in inputs if each.executor != given.executor)),
             handed=handed,
         )
+
+
+def _unseen(profile: Profile, kind: str, op: str, work: str) -> ProfileError:
+    return ProfileError(
+        f"profile {profile.name} has the host's time of {op!r} in a {kind} step but no device time of {work!r}: no "
+        f"{kind} step that was profiled shows it; profile more of the run, and calibrate anew"
+    )
 
 
 def _missing(profile: Profile, kind: str, op: str) -> ProfileError:

@@ -13,16 +13,16 @@ import polars as pl
 from numpy.typing import NDArray
 
 from simtool.profile.profile import Profile
-from simtool.profile.sync_costs import with_sync_costs
 from simtool.replay.controller_options import ControllerOptions
 from simtool.replay.prices.cost_sampler import CostSampler
 from simtool.replay.prices.step_program import StepProgram
 from simtool.replay.recorder import StepTimes
+from simtool.replay.replay import as_run
 from simtool.replay.scenario import Scenario
 from simtool.replay.simulator import Simulator
 from simtool.replay.step_planner import Block, StepPlan
 from simtool.step.cost_features import DecodeShape
-from simtool.step.placement import Placement, without_sync
+from simtool.step.placement import Placement
 from simtool.step.step_table import StepTable
 from simtool.trace.trace import Trace
 from simtool.units import NS_PER_MS
@@ -48,9 +48,8 @@ def with_step_table(source: Trace, profile: Profile, scenario: Scenario, asked: 
         return scenario
     manifest = source.manifest
     block = Block(manifest.sl, manifest.block_width, profile.graphs)
-    pinned = without_sync(scenario.placement, profile.pinned)
-    costs = with_sync_costs(profile, pinned)
-    table = step_table(costs, pinned, block, _mean_kv(source), scenario.concurrency)
+    costs, run = as_run(profile, scenario)
+    table = step_table(costs, run.placement, block, _mean_kv(source), scenario.concurrency)
     return replace(scenario, controller=replace(scenario.controller, table=table))
 
 
@@ -77,7 +76,9 @@ def step_table(profile: Profile, placement: Placement, block: Block, kv_len: int
     """
     sizes = list(_sizes(most_batch, block))
     times = _Durations()
-    Simulator(_DummySteps(sizes, placement, block, kv_len), CostSampler(profile, "none", 0), times).run()
+    Simulator(
+        _DummySteps(sizes, placement, block, kv_len), CostSampler(profile, "none", 0, placement.handed_on), times
+    ).run()
     step_ms = np.array(times.step_ns, np.float64) / NS_PER_MS
     pruned = [i for i, size in enumerate(sizes) if size.offered < size.batch * block.drafts]
     table = _fitted([sizes[i] for i in pruned], step_ms[pruned])
@@ -139,7 +140,10 @@ class _DummySteps:
     def __init__(self, sizes: list[_Size], placement: Placement, block: Block, kv_len: int) -> None:
         self._left = [size for size in sizes for _ in range(2)]
         self._block, self._kv_len = block, kv_len
-        self._ops = {pruned: tuple(placement.ops(pruned=pruned, ahead=False)) for pruned in (False, True)}
+        self._keeps = placement.keeps_drafts
+        self._ops = {
+            pruned: tuple(placement.ops(pruned=pruned, warm=self._keeps, ahead=self._keeps)) for pruned in (False, True)
+        }
 
     @property
     def idle(self) -> bool:
@@ -174,6 +178,8 @@ class _DummySteps:
             admitted=[],
             finished=[],
             pruned=pruned,
+            warm=self._keeps,
+            ahead=self._keeps,
             graph_bucket=shape.graph_bucket,
         )
 

@@ -148,14 +148,18 @@ def told_over_static(advice: Advice | None, decision: Decision) -> tuple[Change,
 def what_matters(advice: Advice, decision: Decision) -> list[tuple[str, str, str]]:
     """Return (change, gain, interval) of the changes that are worth most; an op for free: the most it can give."""
     told = told_over_static(advice, decision)
-    then = f" (then {told[1] * 100:+.1f} % over {advice.baseline})" if told else ""
+    return what_changes(advice.changes, f" (then {told[1] * 100:+.1f} % over {advice.baseline})" if told else "")
+
+
+def what_changes(changes: Sequence[Change], then: str = "") -> list[tuple[str, str, str]]:
+    """Return the same of some changes, the largest first. then: said where the controller is told a draft's time."""
     rows = [
         (
             _change(change) + (then if change.lever is Lever.DRAFT_MS else ""),
             f"{(change.worth.ratio - 1) * 100:+.1f} %",
             change.worth.ends,
         )
-        for change in advice.changes
+        for change in changes
         if change.worth.resolved
     ]
     return rows[:_MOST_CHANGES]
@@ -180,6 +184,11 @@ def to_be_surer(decision: Decision, source: Trace, concurrency: int, names: tupl
     """Return the command that would make the verdict surer. names: of the baseline and of the candidate."""
     baseline, candidate = names
     manifest = source.manifest
+    if manifest.origin == "imported":
+        return (
+            f"run {manifest.engine} with {candidate} and without, in turns and {_REPEATS} times each, import the step "
+            "logs, and simtool compare them"
+        )
     needed = decision.comparison.needed if decision.kind == LIVE else None
     repeats = max(_REPEATS, min(needed or _REPEATS, 40))
     device = "" if manifest.device == "cpu" else f" --device {manifest.device}"

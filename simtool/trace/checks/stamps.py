@@ -12,6 +12,7 @@ from simtool.trace.checks.finding import Finding, Rule, Severity, apply
 from simtool.trace.trace import Trace
 
 _KEY = ("request_id",)
+_NEVER_NS = (1 << 63) - 1
 
 
 def _after(late: str, early: str) -> pl.Expr:
@@ -103,7 +104,8 @@ def _found(trace: Trace, served: pl.DataFrame) -> Iterator[Finding]:
 def _with_reads(trace: Trace) -> pl.DataFrame:
     """Steps in order of time with from_ns, to_ns: when their tokens were on the host.
 
-    That is the end of read_tokens, past its wait; of a step without that op, any of its time.
+    That is the end of read_tokens, past its wait; of a step without that op, any of its time. Another engine notes it
+    when it gets to it, at the latest before its next step.
     """
     names = ("step", "op", "lane", "wait_end_ns", "end_ns")
     read = (pl.col("op") == "read_tokens") & (pl.col("lane") == Lane.HOST.value)
@@ -111,9 +113,12 @@ def _with_reads(trace: Trace) -> pl.DataFrame:
     reads = pl.concat(found or [trace.columns("events", *names)])
     spans = reads.select("step", from_ns="wait_end_ns", to_ns="end_ns")
     steps = trace.columns("steps", "step", "kind", "start_ns", "end_ns").join(spans, on="step", how="left")
-    return steps.with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), to_ns=pl.coalesce("to_ns", "end_ns")).sort(
-        "start_ns", "end_ns"
-    )
+    told = steps.with_columns(from_ns=pl.coalesce("from_ns", "start_ns"), to_ns=pl.coalesce("to_ns", "end_ns"))
+    ordered = told.sort("start_ns", "end_ns")
+    if trace.manifest.origin != "imported":
+        return ordered
+    until = pl.max_horizontal("to_ns", "end_ns", pl.col("start_ns").shift(-1, fill_value=_NEVER_NS))
+    return ordered.with_columns(to_ns=until)
 
 
 def _with_prefills(requests: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

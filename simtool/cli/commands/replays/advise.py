@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from simtool.analysis.comparison.headline import BASELINE
+from simtool.cli.commands.replays.bounded import DECIDING, advise_bound, check_predictor, engine_order
 from simtool.cli.options import (
     FINDING,
     JsonFlag,
@@ -26,6 +27,7 @@ from simtool.cli.shared.costs import modeled_on
 from simtool.cli.shared.differences import as_record
 from simtool.cli.shared.policies import ALL
 from simtool.errors import SimtoolError, UsageError
+from simtool.step.placement import NAMED
 
 if TYPE_CHECKING:
     from simtool.cli.documents.of_replays import AdviseDocument
@@ -45,8 +47,10 @@ _MOST_DRAWS = 200
 def advise(
     traces: Traces,
     policy: Annotated[list[str] | None, typer.Option(help="Placements to turn on, perhaps: names, .toml files or all; "
-                                                          "may be repeated; default: all.")] = None,
+                                                          "may be repeated; default: all, of a run of vLLM its order "
+                                                          "with a decision in it.")] = None,
     profile: study.ProfileOption = None,
+    change: study.Changes = None,
     allow_other_model: OtherModelFlag = False,
     predictor: study.Predictor = None,
     draft_ms: study.DraftMs = None,
@@ -67,37 +71,32 @@ def advise(
     if not 3 <= seeds <= _MOST_DRAWS:
         raise UsageError(f"--seeds {seeds}: an interval worth acting on needs 3 or more; at most {_MOST_DRAWS}")
     check_distinct(traces)
-    named = study.placements(policy or [ALL])
-    (baseline,) = study.placements([BASELINE])
-    candidates = [placement for placement in named if placement.name != BASELINE]
-    if not candidates:
-        raise UsageError(f"--policy {BASELINE} is what the others are compared with; name another placement")
-    check_controller(candidates, {"--predictor": predictor, "--draft-ms": draft_ms})
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.decision import Evidence, decide
     from simtool.study.advice import STAGES
     from simtool.study.advice import advise as run
 
-    opened, source, costs = _open(traces, profile, predictor, seeds, allow_other_model=allow_other_model)
+    opened, source, costs = _open(traces, profile, change or (), predictor, seeds, allow_other_model=allow_other_model)
+    own = engine_order(source)
+    baseline, candidates = _arms(policy, own)
+    check_controller(candidates, {"--predictor": predictor, "--draft-ms": draft_ms})
+    if own is not None and policy is None and not all(study.is_priced(costs, each) for each in candidates):
+        _check_whole(concurrency, waves)
+        advise_bound(source, costs, own, given=(profile, change or ()), jobs=study.processes(jobs), json=json)
+        return
+    check_predictor(source, costs, predictor, candidates)
     wanted = source.manifest.concurrency if concurrency is None else concurrency
     same_load = concurrency in (None, source.manifest.concurrency)
-    live, once = words.live_comparisons(opened, BASELINE) if same_load else ([], [])
+    live, once = words.live_comparisons(opened, baseline.name) if same_load else ([], [])
     controller = study.controller(predictor, draft_ms)
     from simtool.study.runner import Setting
-    from simtool.study.settings import settings_of
 
     setting = Setting(source, costs, wanted, controller=controller)
     known = study.known_live(setting, candidates)
     before = known.comparisons if known is not None and not live else ()
     found: Advice | None = None
     try:
-        for placement in candidates:
-            study.check_priced(costs, placement)
-        draws = study.draws_of(costs, seeds)
-        (setting,) = settings_of(
-            source, costs, [wanted], waves, seeds=draws, noise_only=noise_only, controller=controller
-        )
-        names = {placement.name for placement in candidates}
+        setting = _priced(setting, candidates, waves, seeds, noise_only=noise_only)
         ahead = [each for each in (live or before) if each.ratio > 1]
         leading = max(ahead, key=lambda each: each.ratio).other if ahead else None
         with console.progress("replaying", STAGES, _expected(setting, candidates, jobs)) as done:
@@ -105,7 +104,7 @@ def advise(
                 setting,
                 baseline,
                 candidates,
-                leading=leading if leading in names else None,
+                leading=leading if leading in {placement.name for placement in candidates} else None,
                 processes=study.processes(jobs),
                 progress=done,
             )
@@ -114,16 +113,51 @@ def advise(
             raise
         console.after(f"nothing was replayed, so what else is worth doing is not said: {error}")
     where, elsewhere = (known.setting.page, known.elsewhere) if known and before else ("", "")
-    evidence = Evidence(live or before, once, where, modeled_on(costs, source), elsewhere)
+    modeled = modeled_on(costs, source) + (f" at assumed costs, {', '.join(change)}" if change else "")
+    evidence = Evidence(live or before, once, where, modeled, elsewhere)
     decision = decide(found, evidence)
     if json:
-        console.emit(_document(found, decision, source))
+        console.emit(_document(found, decision, source, baseline.name))
     else:
-        _print(found, decision, setting, words.rests_on(decision, setting, opened, known.setting if known else None))
+        judged = known.setting if known else None
+        _print(found, decision, setting, baseline.name, words.rests_on(decision, setting, opened, judged))
     if found is not None:
         study.warn(found.caveats, verbose=verbose)
     if not decision.told:
         raise typer.Exit(FINDING)
+
+
+def _arms(policy: Sequence[str] | None, own: Placement | None) -> tuple[Placement, list[Placement]]:
+    """The baseline, an engine's own order where that is told, and what may be turned on."""
+    baseline = own or NAMED[BASELINE]
+    named = study.placements(policy or ([DECIDING] if own and own.keeps_drafts else [ALL]))
+    candidates = [placement for placement in named if placement.name != baseline.name]
+    if not candidates:
+        raise UsageError(f"--policy {baseline.name} is what the others are compared with; name another placement")
+    return baseline, candidates
+
+
+def _priced(
+    setting: Setting, candidates: Sequence[Placement], waves: int | None, seeds: int, *, noise_only: bool
+) -> Setting:
+    """The setting with its draws of noise; raises UsageError where its costs lack a candidate's op."""
+    from simtool.study.settings import settings_of
+
+    costs, controller = setting.profile, setting.controller
+    for placement in candidates:
+        study.check_priced(costs, placement)
+    draws = study.draws_of(costs, seeds)
+    (priced,) = settings_of(
+        setting.source, costs, [setting.concurrency], waves, seeds=draws, noise_only=noise_only, controller=controller
+    )
+    return priced
+
+
+def _check_whole(concurrency: int | None, waves: int | None) -> None:
+    """Refuse what has no say in the most that a run could gain."""
+    for option, value in (("--concurrency", concurrency), ("--waves", waves)):
+        if value is not None:
+            raise UsageError(f"{option} has no effect on the most that a run could gain; leave it out")
 
 
 #: What traces of one setting have in common.
@@ -143,6 +177,7 @@ def _expected(setting: Setting, candidates: Sequence[Placement], jobs: int | Non
 def _open(
     paths: Sequence[Path],
     profile: Path | None,
+    changes: Sequence[str],
     predictor: PredictorChoice | None,
     seeds: int,
     *,
@@ -162,8 +197,10 @@ def _open(
     best = max(opened, key=lambda trace: trace.height("outcomes"))
     live = [trace for trace in opened if trace.manifest.origin == "live"]
     if profile is None and len(live) > 1:
-        return opened, best, _pooled(live, seeds)
-    costs = study.costs_of(best, profile, (), predictor, refits=seeds, allow_other_model=allow_other_model)
+        from simtool.profile.whatif import with_changes
+
+        return opened, best, with_changes(_pooled(live, seeds), changes)
+    costs = study.costs_of(best, profile, changes, predictor, refits=seeds, allow_other_model=allow_other_model)
     return opened, best, costs
 
 
@@ -179,23 +216,23 @@ def _pooled(live: Sequence[Trace], seeds: int) -> Profile:
     return with_proxies(replace(costs, predictor=recorded[0] if recorded else costs.predictor))
 
 
-def _print(found: Advice | None, decision: Decision, setting: Setting, rests_on: Sequence[str]) -> None:
+def _print(found: Advice | None, decision: Decision, setting: Setting, baseline: str, rests_on: Sequence[str]) -> None:
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.decision import headline
     from simtool.report.terminal.tables import table
 
-    console.say(headline(decision, BASELINE), style="bold")
+    console.say(headline(decision, baseline), style="bold")
     if told := words.when_told(found, decision, setting):
         console.say(told, style="bold")
-    console.show(table(f"Against {BASELINE}, tokens/s ({decision.origin})", *words.each_of(decision)))
+    console.show(table(f"Against {baseline}, tokens/s ({decision.origin})", *words.each_of(decision)))
     best = found.best.other if found else decision.comparison.other
     if found is not None:
         if rows := words.what_matters(found, decision):
             heads = ("change", f"over {best} as it is", f"95 % over {found.best.over}")
             console.show(table(f"What else is worth doing, under {best} (modeled)", heads, rows))
-        _section(f"What would turn it: {best} against {BASELINE} (modeled)", words.what_turns(found, decision))
+        _section(f"What would turn it: {best} against {baseline} (modeled)", words.what_turns(found, decision))
     _section("It rests on", rests_on)
-    _section("To be surer", [words.to_be_surer(decision, setting.source, setting.concurrency, (BASELINE, best))])
+    _section("To be surer", [words.to_be_surer(decision, setting.source, setting.concurrency, (baseline, best))])
 
 
 def _section(title: str, lines: Sequence[str]) -> None:
@@ -204,7 +241,7 @@ def _section(title: str, lines: Sequence[str]) -> None:
         console.say(f"  {line}")
 
 
-def _document(found: Advice | None, decision: Decision, source: Trace) -> AdviseDocument:
+def _document(found: Advice | None, decision: Decision, source: Trace, baseline: str) -> AdviseDocument:
     from simtool.cli.documents.of_replays import AdviseDocument, ChangeRecord, ToldRecord, TurnRecord
     from simtool.cli.documents.record import document, record
     from simtool.report.terminal.advice import told_over_static, withheld
@@ -216,7 +253,7 @@ def _document(found: Advice | None, decision: Decision, source: Trace) -> Advise
     return document(
         AdviseDocument,
         trace=str(source.path),
-        answer=headline(decision, BASELINE),
+        answer=headline(decision, baseline),
         use=decision.use,
         told=decision.told,
         origin=decision.kind,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 
 from simtool.analysis.comparison.headline import BASELINE
+from simtool.cli.commands.replays.bounded import check_predictor
 from simtool.cli.options import (
     ForceFlag,
     JsonFlag,
@@ -31,7 +32,9 @@ from simtool.step.placement import NAMED, Placement, with_lag
 from simtool.units import TimeUnit
 
 if TYPE_CHECKING:
+    from simtool.analysis.comparison.against_run import AgainstRun
     from simtool.analysis.comparison.judged import KnownLive
+    from simtool.cli.shared.replaying import Replayed
     from simtool.profile.profile import Profile
     from simtool.replay.controller_options import ControllerOptions
     from simtool.replay.scenario import Arrivals, Scenario, SimulatorChoice
@@ -131,7 +134,7 @@ def replay(
         lenient=ALL in policy,
         refitted=_refitted(costs, chosen) if draws else False,
         simulator=_simulator(simulator, chosen),
-        added=_baseline_besides(placements),
+        added=_baseline_besides(placements, source),
         asked=asked,
     )
     found = replays.run(outputs)
@@ -144,8 +147,17 @@ def replay(
         modeled=modeled_on(costs, source),
         live=_known_live(source, costs, base, placements, as_recorded=workload is None),
         asked=[placement.name for placement in placements],
+        run=None if workload or change else _against_run(source, costs, found),
     )
     report.show(json=json, verbose=verbose)
+
+
+def _against_run(source: Trace, costs: Profile, found: Replayed) -> AgainstRun | None:
+    """The order that the source ran in, replayed, held against it."""
+    from simtool.analysis.comparison.against_run import against_run
+
+    runs = {name: [line.run for line in lines] for name, lines in found.lines.items()}
+    return against_run(source, costs.device_name, runs)
 
 
 def _known_live(
@@ -159,9 +171,13 @@ def _known_live(
     return known_live(source, costs, base.concurrency, base.controller, placements)
 
 
-def _baseline_besides(placements: Sequence[Placement]) -> Placement | None:
-    """The baseline where it is not among the placements."""
-    return None if BASELINE in [placement.name for placement in placements] else NAMED[BASELINE]
+def _baseline_besides(placements: Sequence[Placement], source: Trace) -> Placement | None:
+    """The baseline where it is not among the placements: of a run that kept its drafts, the order that it had."""
+    from simtool.trace.importers.recorded_order import recorded_order
+
+    own = recorded_order(source)
+    baseline = own if own is not None and own.keeps_drafts else NAMED[BASELINE]
+    return None if {baseline.name, BASELINE} & {placement.name for placement in placements} else baseline
 
 
 def _refitted(costs: Profile, seeds: range) -> bool:
@@ -263,7 +279,11 @@ def _at_lag(placements: list[Placement], lag: int) -> list[Placement]:
 def _controller(
     source: Trace, profile: Profile, placements: list[Placement], options: ControllerOptions
 ) -> ControllerSettings:
-    """What the controller knows; without a predictor that is warned of, where something decides."""
+    """What the controller knows; without a predictor that is warned of, where something decides, or for a run of
+    another engine refused.
+    """
+    if source.manifest.origin == "imported":
+        check_predictor(source, profile, options.predictor, placements)
     settings = options.settings(source, profile)
     if settings.predictor is None and options.predictor != "none" and any(each.decides for each in placements):
         whose = options.choice(profile)

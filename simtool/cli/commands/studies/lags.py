@@ -10,6 +10,7 @@ import typer
 from simtool.cli.options import JsonFlag, OtherModelFlag, check_controller
 from simtool.cli.shared import console, study
 from simtool.cli.shared.costs import modeled_on
+from simtool.errors import UsageError
 
 if TYPE_CHECKING:
     from simtool.analysis.staleness import Persistence, Staleness
@@ -44,6 +45,11 @@ def lags(
     check_controller([placement_at(0)], {"--predictor": predictor, "--draft-ms": draft_ms})
     source, costs = study.open_trace(trace, profile, (), predictor, allow_other_model=allow_other_model)
     lags = study.numbers(lag, 1)
+    if source.manifest.origin == "imported" and not source.columns("rows", "confidence")["confidence"].count():
+        raise UsageError(
+            f"{trace}: {source.manifest.engine} logged no confidence, so none of any age can be compared; log each "
+            "draft's (docs/step-log.md)"
+        )
     study.check_priced(costs, placement_at(0), ["decide"])
     controller = study.controller(predictor, draft_ms)
     found = staleness_study(source, costs, lags, controller)

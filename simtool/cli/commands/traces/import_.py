@@ -134,6 +134,8 @@ def _print(trace: Trace) -> None:
 
 def _next(trace: Trace) -> str:
     """What answers a question with what was imported."""
+    if trace.table("steps").is_empty() and trace.table("requests").is_empty():
+        return f"simtool inspect {trace.path}; its steps take --step-marker, or the run's step log (--step-log)"
     if trace.table("steps").is_empty():
         return f"simtool replay TRACE --policy all --requests {trace.path}, with a TRACE whose outcomes they take"
     if trace.table("outcomes").is_empty():

@@ -61,13 +61,13 @@ def join_events(log: StepLog, tables: LogTables, profile: Imported, by: JoinBy |
             f"{log.path}: no event of the profile falls into a logged step (joined by {chosen.value}); give the "
             "profile and the log of one run" + ("" if by else ", or choose --join time or --join step")
         )
+    covered = placed["step"].n_unique()  # before the log's own ops, which every step has, stand among them
     own_ops = not shifted["events"].is_empty() and not _tells_ops(placed)
     if own_ops:
         placed = fold_into_ops(shifted["events"], placed)
     else:
         prefills = shifted["steps"].filter(pl.col("kind") == "prefill")["step"]
         placed = merge_work(tidy_ops(placed, prefills))
-    covered = placed["step"].n_unique()
     details: dict[str, object] = {
         "by": chosen.value,
         "log_to_profile_ns": offset_ns,

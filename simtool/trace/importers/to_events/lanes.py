@@ -37,6 +37,19 @@ def _lane_of(kinds: Mapping[str, int]) -> Lane:
     return Lane.COPY if kinds.get(WorkKind.DOWNLOAD, 0) >= kinds.get(WorkKind.UPLOAD, 0) else Lane.PREPARE
 
 
+def executors_of(chosen: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Return lane -> the lane whose stream runs its work in order; empty where that cannot be told.
+
+    Where one stream computes, the work of a lane that has no stream of its own ran on it: a copy there waits for the
+    kernels before it. With several computing streams it may have been on any of them.
+    """
+    lanes = [of["lane"] for of in chosen.values()]
+    if lanes.count(Lane.COMPUTE.value) != 1:
+        return {}
+    compute, others = Lane.COMPUTE.value, (Lane.PREPARE.value, Lane.COPY.value)
+    return {compute: compute, **{lane: lane if lane in lanes else compute for lane in others}}
+
+
 def overlaps(events: pl.DataFrame) -> dict[str, int]:
     """Count by lane the events that begin before an earlier one has ended: of the lane, on the host of the thread.
 

@@ -21,7 +21,7 @@ from simtool.trace.importers.ledger import Ledger
 from simtool.trace.importers.timeline import Timeline
 from simtool.trace.importers.to_events.clocks import launch_delays
 from simtool.trace.importers.to_events.hosts import Hosts, find_hosts
-from simtool.trace.importers.to_events.lanes import NO_LANES, choose_lanes, overlaps
+from simtool.trace.importers.to_events.lanes import NO_LANES, choose_lanes, executors_of, overlaps
 from simtool.trace.importers.to_events.naming import name_events, tell_naming, with_ranges
 from simtool.trace.importers.to_events.rules import NamingRules
 from simtool.trace.importers.to_events.steps import ProfiledSteps, find_steps, steps_table
@@ -73,6 +73,7 @@ def map_timeline(timeline: Timeline, ledger: Ledger, choices: Choices = NO_CHOIC
         "host_thread": _busiest_thread(hosts, works),
         "host_threads": _tell_threads(hosts, works),
         "lanes": chosen,
+        **({"executors": executors} if (executors := executors_of(chosen)) else {}),
         "overlapping_events": overlapping,
         "device_work_without_launch": int((works["flow"] > hosts.calls.height).sum()),
         "launches_for_other_devices": hosts.flows.join(other_links, on="link", how="semi").height,

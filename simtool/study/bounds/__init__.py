@@ -1,0 +1,1 @@
+"""What a change could be worth at most, where nothing tells what it would be worth."""
