@@ -63,12 +63,12 @@ def _absorbed(costs: StepCosts, ops: Iterable[Op]) -> StepCosts:
     for op in sorted(ops, key=lambda op: op.name):
         if op.name not in told and _OTHERWISE.get(op.name) not in told:
             costs = with_op(costs, CATALOGUE[op.name])
-        elif op.name in told and op.blocks and not any(work.name in costs.device for work in op.works):
+        elif op.name in told:
             costs = _with_unseen_copies(costs, op)
     return costs
 
 
 def _with_unseen_copies(costs: StepCosts, op: Op) -> StepCosts:
-    """Costs in which what an op copies to the host is free: the log times its wait, the profile saw no such copy."""
-    copies = {work.name: WorkCost(FREE, FREE) for work in op.works if work.lane is Lane.COPY}
+    """Costs in which an op's copies to and from the device are free where the profile saw none."""
+    copies = {work.name: WorkCost(FREE, FREE) for work in op.works if work.lane in (Lane.COPY, Lane.PREPARE)}
     return StepCosts(costs.host, {**copies, **costs.device})

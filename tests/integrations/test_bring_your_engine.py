@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from simtool.cli.documents.transcripts import printed_by, transcripts
 from simtool.cli.main import run
+from simtool.profile.absorbed import with_absorbed
+from simtool.profile.storage import load_profile
+from simtool.step.placement import VLLM_ARMS
 from simtool.trace.trace import open_trace
 from tests.integrations import vllm_run
 from tests.integrations.vllm_load import write_load
@@ -129,3 +133,11 @@ def test_a_controller_that_would_weigh_it_is_refused(
 def test_no_confidence_is_of_no_age(load: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lags", str(load / "run"), "--profile", str(load / "p.json")]) == 2
     assert "logged no confidence" in capsys.readouterr().err
+
+
+def test_a_copy_that_the_profile_did_not_see_is_free_and_a_kernel_is_not(load: Path) -> None:
+    profile = load_profile(load / "p.json")
+    seen = {name: cost for name, cost in profile.decode.device.items() if name not in ("read_tokens", "target")}
+    found = with_absorbed(replace(profile, decode=replace(profile.decode, device=seen)), VLLM_ARMS["vllm/static"])
+    assert found.decode.device["read_tokens"].duration.predict({}) == 0
+    assert "target" not in found.decode.device
