@@ -434,3 +434,13 @@ def test_turns_that_the_terminal_withholds_are_not_in_the_document():
     assert found["turns_withheld"] in _said("advise", SL16, *costs)
     told = next(each for each in _asked("advise", TRACE, *COSTS)["changes"] if each["lever"] == "free_op")
     assert told["worth"]["other"] == f"{told['placement']}, {told['subject']} taking no time"
+
+
+def test_a_loss_that_steps_cannot_tell_names_what_would_and_that_tells_it():
+    """Steps that all are alike have no interval; draws of noise do, and a loss of more than half is no doubt."""
+    asked = ("replay", TRACE, *COSTS, "--policy", "this-step", "--min-gain", 0.99)
+    said = _said(*asked)
+    assert "draws of noise would tell: simtool replay --noise residual --seeds 8" in said
+    (found,) = _asked(*asked, "--noise", "residual", "--seeds", 8)["differences"]
+    assert found["resolved"]
+    assert found["high"] < 0.5

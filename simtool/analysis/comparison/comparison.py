@@ -21,6 +21,7 @@ class Over(StrEnum):
     DRAWS = "draws"
 
 
+DRAWS_REMEDY = "draws of noise would tell: simtool replay --noise residual --seeds 8"
 DRIFT_REMEDY = "runs drift; record 3 or more interleaved repetitions"
 
 
@@ -125,7 +126,8 @@ class Comparison:
     def _claim(self) -> str:
         if self.found.bounds is None:
             why = f"cannot tell {self.other} from {self.baseline}: {self.method} (here it {self._effect()})"
-            return f"{why}; {DRIFT_REMEDY}" if self._blind else why
+            remedy = DRIFT_REMEDY if self._blind else DRAWS_REMEDY if self.over is Over.STEPS else ""
+            return f"{why}; {remedy}" if remedy else why
         interval = f"{LEVEL_TEXT} interval {self.interval}"
         if self.resolved:
             return f"{self.other} {self._effect()} than {self.baseline} ({interval})"

@@ -107,7 +107,7 @@ def test_a_handful_of_steps_tells_nothing():
     assert (result.found.bounds, result.interval) == (None, "-")
     assert result.verdict == (
         "cannot tell b from a: 4 steps, and fewer than 50 tell too little of their spread "
-        "(here it gives 50.0 % fewer tokens/s)"
+        "(here it gives 50.0 % fewer tokens/s); draws of noise would tell: simtool replay --noise residual --seeds 8"
     )
 
 
