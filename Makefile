@@ -78,7 +78,8 @@ answers: $(VENV)/.engine
 	$(BIN)/simtool answers $(patsubst %/manifest.json,%,$(wildcard traces/*/manifest.json)) \
 	    --figures models/profiles/xllm-2280-like.toml --page reports/answers.html --force
 
-# the same with the syncs of the pull request's code; SYNCS_LIVE: folder of recordings of the arms, for the live part
+# The same with the syncs of the pull request's code. SYNCS_LIVE: folder of recordings of the arms; without it the page would
+# lose its live part, so a page that is there stays.
 SYNCS = traces/local/syncs
 answers-syncs: $(VENV)/.engine
 	PYTHONPATH=reports $(BIN)/python -m xllm_2280.syncs traces/sl7-lag --profile models/profiles/measured-sl7.json \

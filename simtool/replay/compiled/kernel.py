@@ -80,8 +80,24 @@ def _compiled(function: _F, **options: Any) -> _F:
     before = module.config.CACHE_DIR
     try:
         module.config.CACHE_DIR = str(code_folder(before))
-        return cast("_F", module.njit(cache=True, **options)(function))
+        return cast("_F", _mistrusting(module.njit(cache=True, **options)(function)))
     except (RuntimeError, OSError):  # nowhere to write: compiled anew in each process
         return cast("_F", module.njit(**options)(function))
     finally:
         module.config.CACHE_DIR = before
+
+
+def _mistrusting(compiled: Any) -> Any:
+    """Have kept code that cannot be read (a full disk cut it short) made anew, where numba would raise."""
+    kept = compiled._cache  # numba has no public way to say what a damaged file means
+    load = kept.load_overload
+
+    def load_or_forget(signature: Any, target: Any) -> Any | None:
+        try:
+            return load(signature, target)
+        except Exception:  # whatever unpickling damaged bytes comes to
+            kept.flush()
+            return None
+
+    kept.load_overload = load_or_forget
+    return compiled
