@@ -72,7 +72,7 @@ def evaluate(
             sizes = {"batch": len(prompts), "prompt_rows": sum(prompts), "accepted_rows": sum(prompts)}
             sizes["prompt_kv"] = sum(sum(range(1, p + 1)) for p in prompts)
             run_ops(line, "prefill", PREFILL, costs, sizes, executors)
-            line.handed_to = []
+            line.handed, line.handed_to = {}, []
             for one in admitted:
                 one.emitted = 1
         else:
@@ -127,6 +127,8 @@ def decode(line, work, costs, placement, executors, running, controller):
     # nobody can reach the length limit, whatever is accepted
     sure = all(one.asked.limit - one.emitted > p + 1 for one, p in zip(running, prefixes, strict=True))
     warm, line.handed_to = line.handed_to == batch, batch if sure else []
+    if {str(slot)[:5] for slot in placement.order} & {"cold:", "next:"} == {"next:"}:
+        warm = sure = True  # a draft stays with its sequence: none is made again
     left_out = {"cold:": warm, "next:": not sure}
     slots = [str(slot) for slot in placement.order if not left_out.get(str(slot)[:5])]
     names = [text for slot in slots if not (text := pick(slot, pruned)).endswith("-")]

@@ -71,6 +71,7 @@ def advise(
     if not 3 <= seeds <= _MOST_DRAWS:
         raise UsageError(f"--seeds {seeds}: an interval worth acting on needs 3 or more; at most {_MOST_DRAWS}")
     check_distinct(traces)
+    asked = study.placements(policy or ())
     from simtool.report.terminal import advice as words
     from simtool.report.terminal.decision import Evidence, decide
     from simtool.study.advice import STAGES
@@ -78,7 +79,7 @@ def advise(
 
     opened, source, costs = _open(traces, profile, change or (), predictor, seeds, allow_other_model=allow_other_model)
     own = engine_order(source)
-    baseline, candidates = _arms(policy, own)
+    baseline, candidates = _arms(asked, own)
     check_controller(candidates, {"--predictor": predictor, "--draft-ms": draft_ms})
     if own is not None and policy is None and not all(study.is_priced(costs, each) for each in candidates):
         _check_whole(concurrency, waves)
@@ -127,10 +128,10 @@ def advise(
         raise typer.Exit(FINDING)
 
 
-def _arms(policy: Sequence[str] | None, own: Placement | None) -> tuple[Placement, list[Placement]]:
+def _arms(asked: Sequence[Placement], own: Placement | None) -> tuple[Placement, list[Placement]]:
     """The baseline, an engine's own order where that is told, and what may be turned on."""
     baseline = own or NAMED[BASELINE]
-    named = study.placements(policy or ([DECIDING] if own and own.keeps_drafts else [ALL]))
+    named = asked or study.placements([DECIDING] if own and own.keeps_drafts else [ALL])
     candidates = [placement for placement in named if placement.name != baseline.name]
     if not candidates:
         raise UsageError(f"--policy {baseline.name} is what the others are compared with; name another placement")
