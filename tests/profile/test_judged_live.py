@@ -130,6 +130,8 @@ def test_a_repetition_on_a_busy_machine_is_left_out():
 README_ROWS = {
     "this-step, as xLLM has it: verify timed at start": ("this-step", PAGE, False),
     "lag-overlap, the same": ("lag-overlap", PAGE, False),
+    "this-step, given another machine's verify costs": ("this-step", told.PAGE, False),
+    "lag-overlap, given another machine's verify costs": ("lag-overlap", told.PAGE, False),
     "this-step, told what a draft costs too": ("this-step", told.PAGE, True),
     "lag-overlap, told what a draft costs too": ("lag-overlap", told.PAGE, True),
     "**lag-overlap-late@forecast**": ("lag-overlap-late@forecast", told.PAGE, False),
