@@ -148,7 +148,12 @@ def told_over_static(advice: Advice | None, decision: Decision) -> tuple[Change,
 def what_matters(advice: Advice, decision: Decision) -> list[tuple[str, str, str]]:
     """Return (change, gain, interval) of the changes that are worth most; an op for free: the most it can give."""
     told = told_over_static(advice, decision)
-    return what_changes(advice.changes, f" (then {told[1] * 100:+.1f} % over {advice.baseline})" if told else "")
+    if told is None:
+        return what_changes(advice.changes)
+    change, gain = told
+    live = next((each for each in decision.others if each.other == change.placement and decision.kind == LIVE), None)
+    on = f", from the live {(live.ratio - 1) * 100:+.1f} %" if live else ""
+    return what_changes(advice.changes, f" (then {gain * 100:+.1f} % over {advice.baseline}{on})")
 
 
 def what_changes(changes: Sequence[Change], then: str = "") -> list[tuple[str, str, str]]:
@@ -223,6 +228,6 @@ def _turn(turn: AxisTurn) -> str:
     what = "the decision" if turn.axis is Axis.DECIDE else "the draft"
     now = f"(now {format_ns(turn.today)})"
     if turn.value is None:
-        return f"{what} may take from {format_ns(turn.low)} to {format_ns(turn.high)} {now}, and the order stays"
+        return f"nothing, as far as tried: {what} taking {format_ns(turn.low)} to {format_ns(turn.high)} {now}"
     side = "more" if turn.above else "less"
     return f"if {what} took {side} than {format_ns(turn.value)} {now}, {turn.leads} would lead"
