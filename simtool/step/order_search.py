@@ -70,7 +70,8 @@ def moves(placement: Placement, op: str) -> list[Move]:
 
     Raises UsageError when the placement does not run the op.
     """
-    places = [i for i, slot in enumerate(placement.order) if op in str(slot).split("|")]
+    runs = [{one.name for one in (slot.pruned, slot.full) if one is not None} for slot in placement.order]
+    places = [i for i, names in enumerate(runs) if op in names]
     if not places:
         raise UsageError(f"{placement.name} does not run {op!r}; expected one of its ops")
     slot = placement.order[places[0]]

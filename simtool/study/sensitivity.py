@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from simtool.errors import ProfileError
+from simtool.profile.ahead_costs import with_ahead_costs
 from simtool.profile.whatif import with_change
 from simtool.replay.caveats import Caveats
 from simtool.step.order_search import Move, moves
@@ -69,6 +70,7 @@ def sensitivity(setting: Setting, placement: Placement, *, processes: int, progr
 
     What the controller is told is replayed with the setting's seeds.
     """
+    setting = replace(setting, profile=with_ahead_costs(setting.profile))  # what a replay lends can be changed
     seeded, setting = setting, replace(setting, seeds=())
     parts = list(_parts(placement))
     cost_jobs = [(_changed(setting, f"{lane}.{name}", value), placement) for name, lane in parts for value in _CHANGES]

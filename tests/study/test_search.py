@@ -2,13 +2,14 @@
 
 import pytest
 
+from simtool.cli.shared.study import check_priced
 from simtool.errors import UsageError
 from simtool.replay.replay import replay
 from simtool.replay.scenario import Scenario
 from simtool.stats.student import mean_interval
 from simtool.step.controller import ControllerSettings, LinearPredictor
 from simtool.step.order_search import legal_orders
-from simtool.step.placement import BUILT_IN, parse_placement
+from simtool.step.placement import BUILT_IN, NAMED, parse_placement
 from simtool.study.break_even import break_even
 from simtool.study.runner import run_cells
 from simtool.study.search import order_candidates, search
@@ -99,6 +100,16 @@ def test_tornado(tmp_path):
         step_ns(where, moved) for moved in legal_orders(1).placements if moved.name == "lag-overlap-late"
     )
     assert seen[-1] == count_jobs(BUILT_IN["lag-overlap"])
+
+
+@pytest.mark.parametrize("name", ["static-ahead", "vllm/static", "device-split"])
+def test_a_tornado_of_a_placement_whose_ops_borrow_their_costs(tmp_path, name):
+    where = setting(tmp_path)
+    check_priced(where.profile, NAMED[name])
+    found = sensitivity(where, NAMED[name], processes=1)
+    bars = {bar.name: bar for bar in found.bars}
+    assert {op.name for op in NAMED[name].ever_runs()} <= set(bars)
+    assert bars["target"].free_ns >= bars["target"].halved_ns > 0
 
 
 def test_break_even_is_where_throughputs_meet(tmp_path):

@@ -167,11 +167,14 @@ def draws_of(costs: Profile, seeds: int) -> int:
 
 
 def check_priced(costs: Profile, placement: Placement, names: Iterable[str] | None = None) -> None:
-    """Refuse costs that lack one of these ops of a placement (None: any), before they are varied or replayed."""
-    missing = sorted(
-        {op.name for op in placement.ever_runs()}.intersection(names or CATALOGUE)
-        - {priced_name(key) for key in costs.decode.host}
-    )
+    """Refuse costs that lack one of these ops of a placement (None: any), before they are varied or replayed.
+
+    What a replay lends to an op from its like is no lack.
+    """
+    from simtool.profile.ahead_costs import with_ahead_costs
+
+    priced = {priced_name(key) for key in with_ahead_costs(costs).decode.host}
+    missing = sorted({op.name for op in placement.ever_runs()}.intersection(names or CATALOGUE) - priced)
     if not missing:
         return
     if "decide" in missing:

@@ -101,7 +101,7 @@ def _print(found: Reasons, modeled: str) -> None:
     first, second = found.before.full_ns, found.after.full_ns
     rest = [first - sum(each.before_ns for each in found.path), second - sum(each.after_ns for each in found.path)]
     rows += [
-        ("all else", "", *map(format_ns, rest), format_ns(rest[1] - rest[0])),
+        ("all else", "", *map(format_ns, rest), format_ns(round(rest[1] - rest[0]))),
         ("the step", "", format_ns(first), format_ns(second), format_ns(second - first)),
     ]
     heads = ("on the path", "lane", found.difference.baseline, found.difference.other, "change")
