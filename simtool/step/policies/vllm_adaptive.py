@@ -45,7 +45,7 @@ class _Adaptive(Decider):
         self._policy = policy
 
     def decide(self, view: StepView) -> list[int]:
-        """A new row counts as sure. The even placeholder that the host lays out is the device's to change."""
+        """A new row counts as sure. The host lays out an even split, which the device changes."""
         aged = view.aged[self._policy.budget_age]
         self.counters["new_rows"] += aged.missing
         order = best_first(aged.survival)
